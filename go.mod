@@ -1,0 +1,3 @@
+module github.com/plexsphere/leader-exporter
+
+go 1.26.0
