@@ -46,22 +46,23 @@ func closeNow(conn *pgx.Conn) {
 	_ = socket.Close()
 }
 
-// ask sends one statement over the simple query protocol and returns the one value that it answers, in text form.
+// ask sends one statement over the simple query protocol and returns the one value that it answers, in text form. It is
+// over when bounded is: it does not rely on the pool's context watcher, which may keep a connection waiting for long after
+// a timeout, but on the deadline of the socket. After an error the connection is of no more use.
 func ask(bounded context.Context, conn *pgx.Conn, statement string) (string, error) {
-	results, err := conn.PgConn().Exec(bounded, statement).ReadAll()
-	if err != nil {
-		return "", named(bounded, err)
-	}
-	if len(results) != 1 || len(results[0].Rows) != 1 || len(results[0].Rows[0]) != 1 {
+	socket := conn.PgConn().Conn()
+	inTime := context.AfterFunc(bounded, func() { _ = socket.SetDeadline(time.Unix(1, 0)) })
+	results, err := conn.PgConn().Exec(context.Background(), statement).ReadAll()
+	switch {
+	case !inTime() && err != nil:
+		return "", fmt.Errorf("%w: %w", context.Cause(bounded), err)
+	case bounded.Err() != nil: // the answer came with the deadline; the socket's state is unknown
+		return "", context.Cause(bounded)
+	case err != nil:
+		return "", err
+	case len(results) != 1 || len(results[0].Rows) != 1 || len(results[0].Rows[0]) != 1:
 		return "", errors.New("the server did not answer with one value")
+	default:
+		return string(results[0].Rows[0][0]), nil
 	}
-	return string(results[0].Rows[0][0]), nil
-}
-
-// named adds to a timeout whose it was: the cause of ctx names the operation.
-func named(ctx context.Context, err error) error {
-	if cause := context.Cause(ctx); cause != nil {
-		return fmt.Errorf("%w: %w", cause, err)
-	}
-	return err
 }

@@ -63,10 +63,10 @@ func (e *Elector) acquire(ctx, bounded context.Context) (*pgxpool.Conn, error) {
 	defer cancel(nil)
 	defer context.AfterFunc(ctx, func() { cancel(context.Cause(ctx)) })()
 	conn, err := e.pool.Acquire(waiting)
-	if err != nil {
-		return nil, named(bounded, err)
+	if err != nil && bounded.Err() != nil {
+		return nil, fmt.Errorf("%w: %w", context.Cause(bounded), err)
 	}
-	return conn, nil
+	return conn, err
 }
 
 // requireVersion refuses a server without idle_session_timeout, before anything is locked there. A server that does not
