@@ -1,0 +1,10 @@
+package child
+
+import "syscall"
+
+// dieWithParent asks the kernel to signal the process when its parent dies.
+func dieWithParent(attr *syscall.SysProcAttr) {
+	if attr.Pdeathsig == 0 {
+		attr.Pdeathsig = syscall.SIGKILL
+	}
+}
