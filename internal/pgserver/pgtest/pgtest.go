@@ -1,0 +1,158 @@
+// Package pgtest gives tests a database each on a cluster that the test binary shares, or a cluster of their own.
+package pgtest
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/plexsphere/leader-exporter/internal/pgserver"
+)
+
+// fixture is what the tests of one binary share. A missing PostgreSQL fails the tests that need it.
+type fixture struct {
+	once     sync.Once
+	template *pgserver.Template
+	server   *pgserver.Server
+	err      error
+	counter  atomic.Int64
+}
+
+// shared is a package variable because nothing else lives as long as the test binary.
+var shared fixture
+
+// Main runs the tests of a package and then removes what they shared. Call it from TestMain.
+func Main(m *testing.M) {
+	code := m.Run()
+	if err := shared.close(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		code = max(code, 1)
+	}
+	os.Exit(code)
+}
+
+// DB is a database of its own for one test.
+type DB struct {
+	Name   string
+	DSN    string
+	Server *pgserver.Server // shared: a test must not stop or reconfigure it
+}
+
+// Database creates a database that is dropped at the end of the test.
+func Database(tb testing.TB) *DB {
+	tb.Helper()
+	server, _ := shared.open(tb)
+	return On(tb, server)
+}
+
+// On creates a database on the given server that is dropped at the end of the test.
+func On(tb testing.TB, server *pgserver.Server) *DB {
+	tb.Helper()
+	name := fmt.Sprintf("test_%d", shared.counter.Add(1))
+	if err := server.Exec(tb.Context(), "postgres", "CREATE DATABASE "+name); err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() {
+		if err := server.Exec(context.Background(), "postgres", "DROP DATABASE IF EXISTS "+name+" WITH (FORCE)"); err != nil {
+			tb.Log(err) // the test may have stopped a server of its own
+		}
+	})
+	return &DB{Name: name, DSN: server.DSN(name), Server: server}
+}
+
+// Cluster starts a server for one test alone, which it may stop, pause and reconfigure.
+func Cluster(tb testing.TB, opts pgserver.Options) *pgserver.Server {
+	tb.Helper()
+	_, template := shared.open(tb)
+	server, err := pgserver.Start(tb.Context(), template, opts)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() {
+		if err := server.Close(); err != nil {
+			tb.Error(err)
+		}
+	})
+	return server
+}
+
+// Pool returns a pool on the database that is closed at the end of the test.
+func (db *DB) Pool(tb testing.TB, configure ...func(*pgxpool.Config)) *pgxpool.Pool {
+	tb.Helper()
+	config, err := pgxpool.ParseConfig(db.DSN)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	for _, f := range configure {
+		f(config)
+	}
+	pool, err := pgxpool.NewWithConfig(context.Background(), config)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(pool.Close)
+	return pool
+}
+
+// Connect returns a connection to the database that is closed at the end of the test.
+func (db *DB) Connect(tb testing.TB) *pgx.Conn {
+	tb.Helper()
+	conn, err := pgx.Connect(tb.Context(), db.DSN)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() { _ = conn.Close(context.Background()) })
+	return conn
+}
+
+// Eventually waits for a fact by looking every 10 ms, and fails with the last state it saw.
+func Eventually(tb testing.TB, within time.Duration, fact string, look func() (holds bool, state string)) {
+	tb.Helper()
+	ticker := time.NewTicker(10 * time.Millisecond)
+	defer ticker.Stop()
+	for deadline := time.Now().Add(within); ; <-ticker.C {
+		holds, state := look()
+		if holds {
+			return
+		}
+		if time.Now().After(deadline) {
+			tb.Fatalf("not within %v: %s; last seen:\n%s", within, fact, strings.TrimSpace(state))
+		}
+	}
+}
+
+// open returns what the test binary shares, made by the first call.
+func (f *fixture) open(tb testing.TB) (*pgserver.Server, *pgserver.Template) {
+	tb.Helper()
+	f.once.Do(func() {
+		ctx := context.Background() // outlives the test that happens to come first
+		if f.template, f.err = pgserver.NewTemplate(ctx); f.err == nil {
+			f.server, f.err = pgserver.Start(ctx, f.template, pgserver.Options{})
+		}
+	})
+	if f.err != nil {
+		tb.Fatal(f.err)
+	}
+	return f.server, f.template
+}
+
+// close ends what open made.
+func (f *fixture) close() error {
+	if f.server != nil {
+		if err := f.server.Close(); err != nil {
+			return err
+		}
+	}
+	if f.template != nil {
+		return f.template.Remove()
+	}
+	return nil
+}

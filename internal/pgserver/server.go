@@ -1,0 +1,245 @@
+// Package pgserver runs throw-away PostgreSQL clusters for tests and the demo.
+//
+// As root it runs them as user postgres, since PostgreSQL refuses root, else as the present user. A cluster listens on
+// loopback and on a unix socket in its own folder, trusts everybody there, and gives up durability for speed. It ends with
+// the process that started it.
+package pgserver
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/plexsphere/leader-exporter/internal/child"
+)
+
+const (
+	startTimeout = 30 * time.Second
+	stopTimeout  = 30 * time.Second
+	probeEvery   = 20 * time.Millisecond
+)
+
+// Mode is a way to shut a server down (manual, "Shutting Down the Server").
+type Mode syscall.Signal
+
+// The shutdown modes.
+const (
+	Fast      = Mode(syscall.SIGINT)
+	Immediate = Mode(syscall.SIGQUIT)
+)
+
+// Options say how a cluster differs from a plain one.
+type Options struct {
+	// Settings are lines of postgresql.conf, by name.
+	Settings map[string]string
+	// HBA are the lines of pg_hba.conf. Empty trusts every local and loopback connection.
+	HBA []string
+}
+
+// Server is a running cluster. Its methods may be called from one goroutine at a time.
+type Server struct {
+	template *Template
+	folder   string
+	port     int
+	process  *child.Child
+}
+
+// Start copies the template and starts a server on the copy. End it with Close.
+func Start(ctx context.Context, t *Template, opts Options) (*Server, error) {
+	folder, err := t.copyTo(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("pgserver: %w", err)
+	}
+	s := &Server{template: t, folder: folder}
+	if err := s.configure(opts); err != nil {
+		return nil, errors.Join(fmt.Errorf("pgserver: configure: %w", err), s.Close())
+	}
+	const attempts = 5 // the free port may be taken by somebody else before the server takes it
+	for range attempts {
+		if s.port, err = freePort(); err != nil {
+			break
+		}
+		if err = s.Start(ctx); err == nil || !strings.Contains(s.logTail(), "Address already in use") {
+			break
+		}
+	}
+	if err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	return s, nil
+}
+
+// Start starts a stopped server again on the same port.
+func (s *Server) Start(ctx context.Context) error {
+	logFile, err := os.Create(s.logPath())
+	if err != nil {
+		return fmt.Errorf("pgserver: %w", err)
+	}
+	defer logFile.Close()
+	cmd := command(s.template.as, s.template.bin, "postgres", "-D", s.dataFolder(), "-p", strconv.Itoa(s.port))
+	cmd.Stdout, cmd.Stderr = logFile, logFile
+	cmd.SysProcAttr.Pdeathsig = syscall.SIGQUIT
+	if s.process, err = child.Start(cmd); err != nil {
+		return fmt.Errorf("pgserver: %w", err)
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, startTimeout, fmt.Errorf("the server did not answer within %v", startTimeout))
+	defer cancel()
+	ticker := time.NewTicker(probeEvery)
+	defer ticker.Stop()
+	for {
+		probeErr := s.Exec(ctx, "postgres", "SELECT 1")
+		if probeErr == nil {
+			return nil
+		}
+		select {
+		case <-s.process.Done():
+			return fmt.Errorf("pgserver: postgres ended at its start: %w\n%s", s.process.Err(), s.logTail())
+		case <-ctx.Done():
+			return fmt.Errorf("pgserver: start: %w: %w\n%s", context.Cause(ctx), probeErr, s.logTail())
+		case <-ticker.C:
+		}
+	}
+}
+
+// Stop shuts the server down and keeps its data for Start.
+func (s *Server) Stop(mode Mode) error {
+	if s.process == nil {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), stopTimeout)
+	defer cancel()
+	return s.process.Stop(ctx, syscall.Signal(mode))
+}
+
+// Close shuts the server down and deletes all it kept. A second Close does nothing.
+func (s *Server) Close() error {
+	s.resumeAll()
+	return errors.Join(s.Stop(Immediate), os.RemoveAll(s.folder))
+}
+
+// DSN returns the connection string of a database over TCP, as the superuser.
+func (s *Server) DSN(database string) string {
+	return fmt.Sprintf("postgres://postgres@127.0.0.1:%d/%s?sslmode=disable", s.port, database)
+}
+
+// Port returns the TCP port, which also names the unix socket.
+func (s *Server) Port() int { return s.port }
+
+// SocketFolder returns the folder of the unix socket, libpq's host for it.
+func (s *Server) SocketFolder() string { return s.folder }
+
+// Exec runs statements in a database as the superuser.
+func (s *Server) Exec(ctx context.Context, database, sql string) error {
+	conn, err := pgx.Connect(ctx, s.DSN(database))
+	if err != nil {
+		return fmt.Errorf("pgserver: %w", err)
+	}
+	defer conn.Close(ctx)
+	if _, err := conn.PgConn().Exec(ctx, sql).ReadAll(); err != nil {
+		return fmt.Errorf("pgserver: %s: %w", sql, err)
+	}
+	return nil
+}
+
+// SetHBA replaces pg_hba.conf and makes the server read it. It holds for connections made afterwards.
+func (s *Server) SetHBA(ctx context.Context, lines ...string) error {
+	if err := s.writeHBA(lines); err != nil {
+		return fmt.Errorf("pgserver: %w", err)
+	}
+	if err := s.process.Signal(syscall.SIGHUP); err != nil {
+		return fmt.Errorf("pgserver: %w", err)
+	}
+	ticker := time.NewTicker(probeEvery)
+	defer ticker.Stop()
+	for !strings.Contains(s.logTail(), "received SIGHUP, reloading configuration files") {
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("pgserver: reload of pg_hba.conf: %w", context.Cause(ctx))
+		case <-ticker.C:
+		}
+	}
+	return nil
+}
+
+// configure writes the configuration files of a new cluster.
+func (s *Server) configure(opts Options) error {
+	settings := map[string]string{
+		"listen_addresses":        loopback(),
+		"unix_socket_directories": s.folder,
+		"fsync":                   "off",
+		"synchronous_commit":      "off",
+		"full_page_writes":        "off",
+		"shared_buffers":          "16MB",
+		"max_wal_size":            "256MB",
+	}
+	for name, value := range opts.Settings {
+		settings[name] = value
+	}
+	var lines bytes.Buffer
+	for name, value := range settings {
+		fmt.Fprintf(&lines, "%s = '%s'\n", name, value)
+	}
+	file, err := os.OpenFile(filepath.Join(s.dataFolder(), "postgresql.conf"), os.O_APPEND|os.O_WRONLY, 0)
+	if err != nil {
+		return err
+	}
+	if _, err := file.Write(lines.Bytes()); err != nil {
+		return errors.Join(err, file.Close())
+	}
+	return errors.Join(file.Close(), s.writeHBA(opts.HBA))
+}
+
+// writeHBA writes pg_hba.conf, which belongs to the server's owner already.
+func (s *Server) writeHBA(lines []string) error {
+	if len(lines) == 0 {
+		lines = []string{
+			"local all all trust",
+			"host all,replication all 127.0.0.1/32 trust",
+			"host all,replication all ::1/128 trust",
+		}
+	}
+	return os.WriteFile(filepath.Join(s.dataFolder(), "pg_hba.conf"), []byte(strings.Join(lines, "\n")+"\n"), 0o600)
+}
+
+func (s *Server) dataFolder() string { return filepath.Join(s.folder, "data") }
+func (s *Server) logPath() string    { return filepath.Join(s.folder, "log") }
+
+// logTail returns the end of what the server logged since its last start.
+func (s *Server) logTail() string {
+	const tail = 4096
+	log, err := os.ReadFile(s.logPath())
+	if err != nil {
+		return err.Error()
+	}
+	return string(log[max(0, len(log)-tail):])
+}
+
+// loopback returns the addresses to listen on: IPv6's too where the machine has it.
+func loopback() string {
+	listener, err := net.Listen("tcp6", "[::1]:0")
+	if err != nil {
+		return "127.0.0.1"
+	}
+	_ = listener.Close()
+	return "127.0.0.1,::1"
+}
+
+// freePort returns a TCP port that was free a moment ago.
+func freePort() (int, error) {
+	listener, err := net.Listen("tcp4", "127.0.0.1:0")
+	if err != nil {
+		return 0, fmt.Errorf("pgserver: find a free port: %w", err)
+	}
+	defer listener.Close()
+	return listener.Addr().(*net.TCPAddr).Port, nil
+}
