@@ -20,7 +20,7 @@ import (
 
 const (
 	// quick is the CheckInterval of the replicas on real servers.
-	quick = 100 * time.Millisecond
+	quick = 200 * time.Millisecond
 	// patience is how long a fact may take before a test on a real server gives up.
 	patience = 30 * time.Second
 )
@@ -104,9 +104,9 @@ func TestPostgresPoolNeverRetiresTheLockConnection(t *testing.T) {
 	db := pgtest.Database(t)
 	admin := db.Connect(t)
 	pool := db.Pool(t, func(c *pgxpool.Config) {
-		c.MaxConnLifetime, c.MaxConnIdleTime, c.HealthCheckPeriod = quick, quick, quick/4
+		c.MaxConnLifetime, c.MaxConnIdleTime, c.HealthCheckPeriod = quick/2, quick/2, quick/8
 	})
-	r := newReplica(t, pool, quick).run(t)
+	r := newReplica(t, pool, 5*quick).run(t)
 	pid := awaitHolder(t, admin)
 	pgtest.Eventually(t, patience, "the pool has retired 5 connections", func() (bool, string) {
 		if err := pool.Ping(t.Context()); err != nil {
@@ -130,7 +130,7 @@ func TestPostgresFiftyLossesLeaveThePoolWhole(t *testing.T) {
 	db := pgtest.Database(t)
 	admin := db.Connect(t)
 	pool := db.Pool(t, func(c *pgxpool.Config) { c.MaxConns = 2 })
-	r := newReplica(t, pool, quick/5).run(t)
+	r := newReplica(t, pool, quick/4).run(t)
 	for range 50 {
 		pid := awaitHolder(t, admin)
 		awaitLeader(t, r)
@@ -167,12 +167,12 @@ func TestPostgresRefusalsLeaveThePooledSessionAsItWas(t *testing.T) {
 		c.MaxConns = 1
 		c.ConnConfig.OnNotice = func(*pgconn.PgConn, *pgconn.Notice) { notices.Add(1) }
 	}
-	a := newReplica(t, db.Pool(t, count), quick/10).run(t)
+	a := newReplica(t, db.Pool(t, count), quick).run(t)
 	awaitLeader(t, a)
-	b := newReplica(t, db.Pool(t, count), quick/10).run(t)
-	pgtest.Eventually(t, patience, "100 checks of the standby", func() (bool, string) {
+	b := newReplica(t, db.Pool(t, count), quick).run(t)
+	pgtest.Eventually(t, patience, "20 checks of the standby", func() (bool, string) {
 		acquired := b.pool.Stat().AcquireCount()
-		return acquired >= 100, fmt.Sprint(acquired)
+		return acquired >= 20, fmt.Sprint(acquired)
 	})
 	if got := b.pool.Stat().NewConnsCount(); got > 1 {
 		t.Errorf("the standby opened %d connections, want 1", got)
