@@ -1,0 +1,110 @@
+package lockwatch
+
+import "time"
+
+// staleAfter is the number of intervals after which a Snapshot says nothing any more.
+const staleAfter = 3
+
+// Reason is why a poll failed.
+type Reason string
+
+// The reasons. Every failed poll has exactly one.
+const (
+	ReasonConnect    Reason = "connect"    // no connection: host, port, TLS, too many clients, unknown database
+	ReasonAuth       Reason = "auth"       // the server refuses the user (SQLSTATE class 28)
+	ReasonTimeout    Reason = "timeout"    // no answer within the poll timeout
+	ReasonPermission Reason = "permission" // the role may not do what a poll does (SQLSTATE 42501)
+	ReasonQuery      Reason = "query"      // everything else that goes wrong with the statement
+)
+
+// Reasons returns all reasons.
+func Reasons() []Reason {
+	return []Reason{ReasonConnect, ReasonAuth, ReasonTimeout, ReasonPermission, ReasonQuery}
+}
+
+// Snapshot is what a Watcher knows after a poll.
+type Snapshot struct {
+	// Up is whether the last poll was answered. When it was not, the Holders, Waiters and Holder of Locks are zero and mean
+	// nothing; the counters go on.
+	Up bool
+	// At is when the last poll ended, by this machine's clock. Zero before the first.
+	At time.Time
+	// Interval is the time between two polls.
+	Interval time.Duration
+	// InRecovery is whether the server is a hot standby, as of the last answered poll.
+	InRecovery bool
+	// ServerLocks is the number of rows of pg_locks, as of the last answered poll.
+	ServerLocks int64
+	// LastSuccess is when the last answered poll ended, by this machine's clock. Zero before the first.
+	LastSuccess time.Time
+	// Failures counts the failed polls by reason; every reason is present.
+	Failures map[Reason]uint64
+	// PollDuration is how long polls took, answered or not, in seconds.
+	PollDuration Histogram
+	// Locks is empty until the first answered poll tells the database's name.
+	Locks []LockState
+}
+
+// Fresh reports whether s still says who holds the lock at the moment now: its poll was answered, and no more than three
+// intervals ago.
+func (s Snapshot) Fresh(now time.Time) bool {
+	return s.Up && now.Sub(s.At) <= staleAfter*s.Interval
+}
+
+// LockState is one lock in one database.
+type LockState struct {
+	Datname string
+	Lock    string // Lock.Name of the Config
+
+	Holders int     // granted rows
+	Waiters int     // rows that wait
+	Holder  *Holder // the one exclusive holder; nil when nobody leads
+
+	Terms           uint64        // terms seen, the one found at the start included
+	Unheld          time.Duration // time seen without an exclusive holder
+	MultipleHolders time.Duration // time seen with more than one granted row
+	Handover        Histogram     // from the end of a term to the start of the next, in seconds
+}
+
+// Holder is the backend that holds a lock exclusively.
+type Holder struct {
+	PID             uint32
+	ApplicationName string
+	Usename         string
+	ClientAddr      string    // without mask; empty on a unix socket and where the role cannot see it
+	BackendStart    time.Time // zero where the role cannot see it
+	TermStart       time.Time // when the first poll of this term saw it, by the server's clock
+	// HeartbeatAge is the time since the backend's last change between idle and active; negative where the role cannot see it.
+	HeartbeatAge time.Duration
+	// Visible is whether the role sees more than the pid (pg_read_all_stats, or the holder's own role).
+	Visible bool
+}
+
+// Histogram counts observations by upper bound, in seconds, as Prometheus does.
+type Histogram struct {
+	Count   uint64
+	Sum     float64
+	Buckets map[float64]uint64 // cumulative
+}
+
+// newHistogram returns an empty histogram with the given upper bounds.
+func newHistogram(bounds ...float64) Histogram {
+	h := Histogram{Buckets: make(map[float64]uint64, len(bounds))}
+	for _, bound := range bounds {
+		h.Buckets[bound] = 0
+	}
+	return h
+}
+
+// with returns h and one more observation; h itself stays as it is, since snapshots share it.
+func (h Histogram) with(d time.Duration) Histogram {
+	seconds := d.Seconds()
+	next := Histogram{Count: h.Count + 1, Sum: h.Sum + seconds, Buckets: make(map[float64]uint64, len(h.Buckets))}
+	for bound, n := range h.Buckets {
+		if seconds <= bound {
+			n++
+		}
+		next.Buckets[bound] = n
+	}
+	return next
+}

@@ -1,0 +1,102 @@
+package lockwatch
+
+import (
+	"testing"
+	"time"
+)
+
+// story plays answers and gaps one second apart and returns the books.
+func story(t *testing.T, polls ...any) LockState {
+	t.Helper()
+	books := newTerms("db", "lock")
+	begin := time.Date(2026, 12, 2, 3, 0, 0, 0, time.UTC)
+	for i, poll := range polls {
+		at := begin.Add(time.Duration(i) * time.Second)
+		switch p := poll.(type) {
+		case nil:
+			books.observe(observation{at: at, serverNow: at})
+		case *Holder:
+			copied := *p
+			books.observe(observation{at: at, serverNow: at, holders: 1, holder: &copied})
+		case int: // so many holders of a shared lock
+			books.observe(observation{at: at, serverNow: at, holders: p})
+		default:
+			books.unanswered()
+		}
+	}
+	return books.state
+}
+
+type gap struct{}
+
+// backend returns a holder whose backend started at the given second.
+func backend(pid uint32, start int) *Holder {
+	h := &Holder{PID: pid}
+	if start > 0 {
+		h.BackendStart = time.Unix(int64(start), 0)
+	}
+	return h
+}
+
+func TestTermsCountsWhatThePollsSaw(t *testing.T) {
+	a, b, again := backend(1, 10), backend(2, 20), backend(1, 30)
+	blind, blindB := backend(1, 0), backend(2, 0)
+	for name, tc := range map[string]struct {
+		polls     []any
+		terms     uint64
+		unheld    time.Duration
+		multiple  time.Duration
+		handovers uint64
+		took      float64
+	}{
+		"nobody":                        {polls: []any{nil, nil, nil}, unheld: 2 * time.Second},
+		"one holder":                    {polls: []any{a, a, a}, terms: 1},
+		"a handover between two polls":  {polls: []any{a, b, b}, terms: 2, handovers: 1},
+		"a handover with a gap in it":   {polls: []any{a, nil, nil, b}, terms: 2, unheld: 2 * time.Second, handovers: 1, took: 2},
+		"found unheld, then led":        {polls: []any{nil, a}, terms: 1, unheld: time.Second},
+		"the same holder after a gap":   {polls: []any{a, gap{}, gap{}, a}, terms: 1},
+		"another holder after a gap":    {polls: []any{a, gap{}, b}, terms: 2},
+		"free after a gap, then led":    {polls: []any{a, gap{}, nil, b}, terms: 2, unheld: time.Second},
+		"gap while free":                {polls: []any{a, nil, gap{}, nil, b}, terms: 2, unheld: time.Second},
+		"unheld time stops at a gap":    {polls: []any{nil, nil, gap{}, gap{}, nil, nil}, unheld: 2 * time.Second},
+		"a pid used again":              {polls: []any{a, again}, terms: 2, handovers: 1},
+		"a pid used again, unseen":      {polls: []any{blind, blind}, terms: 1},
+		"other pid without start":       {polls: []any{blind, blindB}, terms: 2, handovers: 1},
+		"the start becomes visible":     {polls: []any{blind, a, a}, terms: 1},
+		"shared holders are no leader":  {polls: []any{2, 2, 2}, unheld: 2 * time.Second, multiple: 2 * time.Second},
+		"the same holder twice, unheld": {polls: []any{a, nil, a}, terms: 2, unheld: time.Second, handovers: 1, took: 1},
+	} {
+		got := story(t, tc.polls...)
+		if got.Terms != tc.terms || got.Unheld != tc.unheld || got.MultipleHolders != tc.multiple ||
+			got.Handover.Count != tc.handovers || got.Handover.Sum != tc.took {
+			t.Errorf("%s: terms %d, unheld %v, multiple %v, handovers %d of %v s; want %d, %v, %v, %d of %v s", name,
+				got.Terms, got.Unheld, got.MultipleHolders, got.Handover.Count, got.Handover.Sum,
+				tc.terms, tc.unheld, tc.multiple, tc.handovers, tc.took)
+		}
+	}
+}
+
+func TestTermStartIsKeptWhileTheTermGoesOn(t *testing.T) {
+	a := backend(1, 10)
+	got := story(t, nil, a, a, gap{}, a)
+	if want := time.Date(2026, 12, 2, 3, 0, 1, 0, time.UTC); got.Holder == nil || !got.Holder.TermStart.Equal(want) {
+		t.Errorf("holder %+v, want one whose term started at %v", got.Holder, want)
+	}
+}
+
+func TestUnansweredPollForgetsTheHolder(t *testing.T) {
+	if got := story(t, backend(1, 10), gap{}); got.Holder != nil || got.Holders != 0 {
+		t.Errorf("after an unanswered poll: %+v, want nothing said about the present", got)
+	}
+}
+
+func TestHistogramSharesNothingBetweenSnapshots(t *testing.T) {
+	first := newHistogram(1, 5)
+	second := first.with(3 * time.Second)
+	if first.Count != 0 || first.Buckets[5] != 0 {
+		t.Errorf("the older snapshot changed: %+v", first)
+	}
+	if second.Count != 1 || second.Sum != 3 || second.Buckets[1] != 0 || second.Buckets[5] != 1 {
+		t.Errorf("histogram of one observation of 3 s: %+v", second)
+	}
+}
