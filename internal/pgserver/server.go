@@ -27,6 +27,8 @@ const (
 	startTimeout = 30 * time.Second
 	stopTimeout  = 30 * time.Second
 	probeEvery   = 20 * time.Millisecond
+
+	addressInUse = "Address already in use" // as the server logs it
 )
 
 // Mode is a way to shut a server down (manual, "Shutting Down the Server").
@@ -69,7 +71,7 @@ func Start(ctx context.Context, t *Template, opts Options) (*Server, error) {
 		if s.port, err = freePort(); err != nil {
 			break
 		}
-		if err = s.Start(ctx); err == nil || !strings.Contains(s.logTail(), "Address already in use") {
+		if err = s.Start(ctx); err == nil || !strings.Contains(s.logTail(), addressInUse) {
 			break
 		}
 	}
@@ -88,7 +90,6 @@ func (s *Server) Start(ctx context.Context) error {
 	defer logFile.Close()
 	cmd := command(s.template.as, s.template.bin, "postgres", "-D", s.dataFolder(), "-p", strconv.Itoa(s.port))
 	cmd.Stdout, cmd.Stderr = logFile, logFile
-	cmd.SysProcAttr.Pdeathsig = syscall.SIGQUIT
 	if s.process, err = child.Start(cmd); err != nil {
 		return fmt.Errorf("pgserver: %w", err)
 	}
@@ -97,7 +98,12 @@ func (s *Server) Start(ctx context.Context) error {
 	ticker := time.NewTicker(probeEvery)
 	defer ticker.Stop()
 	for {
-		probeErr := s.Exec(ctx, "postgres", "SELECT 1")
+		// The probe goes to the socket in the server's own folder: the port may be another server's, since PostgreSQL starts
+		// when it gets but one of its addresses.
+		probeErr := s.exec(ctx, s.socketDSN("postgres"), "SELECT 1")
+		if strings.Contains(s.logTail(), addressInUse) {
+			return errors.Join(fmt.Errorf("pgserver: port %d: %s", s.port, addressInUse), s.Stop(Immediate))
+		}
 		if probeErr == nil {
 			return nil
 		}
@@ -132,6 +138,11 @@ func (s *Server) DSN(database string) string {
 	return fmt.Sprintf("postgres://postgres@127.0.0.1:%d/%s?sslmode=disable", s.port, database)
 }
 
+// socketDSN is DSN over the unix socket.
+func (s *Server) socketDSN(database string) string {
+	return fmt.Sprintf("user=postgres host=%s port=%d dbname=%s sslmode=disable", s.folder, s.port, database)
+}
+
 // Port returns the TCP port, which also names the unix socket.
 func (s *Server) Port() int { return s.port }
 
@@ -140,7 +151,11 @@ func (s *Server) SocketFolder() string { return s.folder }
 
 // Exec runs statements in a database as the superuser.
 func (s *Server) Exec(ctx context.Context, database, sql string) error {
-	conn, err := pgx.Connect(ctx, s.DSN(database))
+	return s.exec(ctx, s.DSN(database), sql)
+}
+
+func (s *Server) exec(ctx context.Context, dsn, sql string) error {
+	conn, err := pgx.Connect(ctx, dsn)
 	if err != nil {
 		return fmt.Errorf("pgserver: %w", err)
 	}
@@ -187,7 +202,7 @@ func (s *Server) configure(opts Options) error {
 	}
 	var lines bytes.Buffer
 	for name, value := range settings {
-		fmt.Fprintf(&lines, "%s = '%s'\n", name, value)
+		fmt.Fprintf(&lines, "%s = '%s'\n", name, strings.ReplaceAll(value, "'", "''"))
 	}
 	file, err := os.OpenFile(filepath.Join(s.dataFolder(), "postgresql.conf"), os.O_APPEND|os.O_WRONLY, 0)
 	if err != nil {

@@ -2,6 +2,8 @@ package pgserver_test
 
 import (
 	"context"
+	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -127,5 +129,21 @@ func TestMissingServerIsNamedWithWhatToDo(t *testing.T) {
 	}
 	if err := template.Remove(); err != nil {
 		t.Error(err)
+	}
+}
+
+// A port that somebody else has on one address alone is no place to come up on.
+func TestServerNeverComesUpUnderAnothersPort(t *testing.T) {
+	server := pgtest.Cluster(t, pgserver.Options{})
+	if err := server.Stop(pgserver.Fast); err != nil {
+		t.Fatal(err)
+	}
+	squatter, err := net.Listen("tcp4", fmt.Sprintf("127.0.0.1:%d", server.Port()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer squatter.Close()
+	if err := server.Start(t.Context()); err == nil || !strings.Contains(err.Error(), "Address already in use") {
+		t.Errorf("Start on a taken port = %v, want an error", err)
 	}
 }

@@ -3,6 +3,7 @@ package pgtest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -29,14 +30,17 @@ type fixture struct {
 // shared is a package variable because nothing else lives as long as the test binary.
 var shared fixture
 
-// Main runs the tests of a package and then removes what they shared. Call it from TestMain.
-func Main(m *testing.M) {
+// Main runs the tests of a package, removes what they shared, and exits. Call it from TestMain.
+func Main(m *testing.M) { os.Exit(Run(m)) }
+
+// Run is Main for a TestMain that has more to do: it returns the exit code.
+func Run(m *testing.M) int {
 	code := m.Run()
 	if err := shared.close(); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		code = max(code, 1)
 	}
-	os.Exit(code)
+	return code
 }
 
 // DB is a database of its own for one test.
@@ -146,13 +150,12 @@ func (f *fixture) open(tb testing.TB) (*pgserver.Server, *pgserver.Template) {
 
 // close ends what open made.
 func (f *fixture) close() error {
+	var err error
 	if f.server != nil {
-		if err := f.server.Close(); err != nil {
-			return err
-		}
+		err = f.server.Close()
 	}
 	if f.template != nil {
-		return f.template.Remove()
+		err = errors.Join(err, f.template.Remove())
 	}
-	return nil
+	return err
 }

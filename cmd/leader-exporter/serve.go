@@ -1,0 +1,131 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	versioncollector "github.com/prometheus/client_golang/prometheus/collectors/version"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"github.com/prometheus/common/promslog"
+	"github.com/prometheus/common/version"
+	"github.com/prometheus/exporter-toolkit/web"
+
+	"github.com/plexsphere/leader-exporter/collector"
+)
+
+// stopTimeout is how long requests that are under way may take after a signal.
+const stopTimeout = 5 * time.Second
+
+// serve runs the exporter until ctx ends.
+func serve(ctx context.Context, opts options, stderr io.Writer) int {
+	opts.log.Writer = stderr
+	logger := promslog.New(&opts.log)
+	watcher, err := newWatcher(opts, stderr)
+	if err != nil {
+		fmt.Fprintf(stderr, "leader-exporter: %v\n", err)
+		return exitFailed
+	}
+	handler, err := newHandler(map[string]collector.Source{targetName: watcher}, logger)
+	if err != nil {
+		fmt.Fprintf(stderr, "leader-exporter: %v\n", err)
+		return exitFailed
+	}
+	logger.Info("starting", "version", version.Info())
+	ctx, cancel := context.WithCancel(ctx)
+	var background sync.WaitGroup
+	background.Go(func() { _ = watcher.Run(ctx) }) // it never returns an error
+	err = listenAndServe(ctx, opts.web, handler, logger)
+	cancel()
+	background.Wait()
+	if err != nil {
+		fmt.Fprintf(stderr, "leader-exporter: serve: --web.listen-address=%s: %v\n", strings.Join(*opts.web.WebListenAddresses, ","), err)
+		return exitFailed
+	}
+	logger.Info("stopped")
+	return exitOK
+}
+
+// listenAndServe serves until ctx ends, and then lets requests that are under way finish.
+func listenAndServe(ctx context.Context, flags *web.FlagConfig, handler http.Handler, logger *slog.Logger) error {
+	server := &http.Server{
+		Handler:           handler,
+		ReadHeaderTimeout: 5 * time.Second,
+		ReadTimeout:       10 * time.Second,
+		WriteTimeout:      30 * time.Second,
+		IdleTimeout:       2 * time.Minute,
+	}
+	stopped := make(chan error, 1)
+	unhook := context.AfterFunc(ctx, func() {
+		bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
+		defer cancel()
+		stopped <- server.Shutdown(bounded)
+	})
+	err := web.ListenAndServe(server, flags, logger)
+	if unhook() {
+		return err // it never served
+	}
+	return errors.Join(<-stopped, ignoreClosed(err))
+}
+
+// ignoreClosed drops the error that a server returns because it was told to stop.
+func ignoreClosed(err error) error {
+	if errors.Is(err, http.ErrServerClosed) {
+		return nil
+	}
+	return err
+}
+
+// newHandler routes the exporter's paths.
+func newHandler(targets map[string]collector.Source, logger *slog.Logger) (http.Handler, error) {
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(
+		collector.New(targets),
+		collectors.NewGoCollector(),
+		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
+		versioncollector.NewCollector("leader_exporter"),
+	)
+	landing, err := web.NewLandingPage(web.LandingConfig{
+		Name:        "leader-exporter",
+		Description: "Who leads, from pg_locks",
+		Version:     version.Info(),
+		Profiling:   "false",
+		Links: []web.LandingLinks{
+			{Address: "/metrics", Text: "Metrics"},
+			{Address: "/-/healthy", Text: "Healthy"},
+			{Address: "/-/ready", Text: "Ready"},
+		},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("make the landing page: %w", err)
+	}
+	mux := http.NewServeMux()
+	mux.Handle("GET /{$}", landing)
+	mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{
+		ErrorLog:            slog.NewLogLogger(logger.Handler(), slog.LevelError),
+		ErrorHandling:       promhttp.ContinueOnError,
+		EnableOpenMetrics:   true,
+		MaxRequestsInFlight: 40,
+		Registry:            registry,
+	}))
+	// The process answers, so it is healthy; it runs, so its configuration was loaded. Neither asks the database.
+	mux.HandleFunc("GET /-/healthy", answer("leader-exporter is healthy.\n"))
+	mux.HandleFunc("GET /-/ready", answer("leader-exporter is ready.\n"))
+	return mux, nil
+}
+
+// answer returns a handler that always says the same.
+func answer(text string) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+		_, _ = io.WriteString(w, text)
+	}
+}

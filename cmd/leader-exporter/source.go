@@ -1,0 +1,131 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"regexp"
+	"strings"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// The variables that say which database to watch.
+const (
+	dsnVariable          = "LEADER_EXPORTER_DSN"
+	dsnFileVariable      = "LEADER_EXPORTER_DSN_FILE"
+	fallbackVariable     = "PLEXSPHERE_DSN"
+	passwordFileVariable = "LEADER_EXPORTER_PASSWORD_FILE"
+)
+
+// source is where the connection string comes from. What it names is read at each connect.
+type source struct {
+	origin       string // how errors name it
+	dsn          string // empty with a dsnFile, or for libpq's variables alone
+	dsnFile      string
+	passwordFile string
+}
+
+// newSource finds the source by its precedence and tries it once, so that a mistake shows at the start.
+func newSource() (source, error) {
+	s := source{passwordFile: os.Getenv(passwordFileVariable)}
+	switch {
+	case os.Getenv(dsnVariable) != "":
+		s.origin, s.dsn = dsnVariable, os.Getenv(dsnVariable)
+	case os.Getenv(dsnFileVariable) != "":
+		s.dsnFile = os.Getenv(dsnFileVariable)
+		s.origin = dsnFileVariable + "=" + s.dsnFile
+	case os.Getenv(fallbackVariable) != "":
+		s.origin, s.dsn = fallbackVariable, os.Getenv(fallbackVariable)
+	case hasLibpqVariable():
+		s.origin = "the PG* variables"
+	default:
+		return source{}, fmt.Errorf("no database given: set %s, %s, %s, or libpq's PGHOST, PGDATABASE and PGUSER",
+			dsnVariable, dsnFileVariable, fallbackVariable)
+	}
+	_, err := s.connConfig()
+	return s, err
+}
+
+// hasLibpqVariable reports whether the environment names a database as libpq would read it.
+func hasLibpqVariable() bool {
+	for _, name := range []string{"PGHOST", "PGPORT", "PGDATABASE", "PGUSER", "PGSERVICE"} {
+		if os.Getenv(name) != "" {
+			return true
+		}
+	}
+	return false
+}
+
+// connConfig reads and parses the source. Its errors hold nothing of the connection string.
+func (s source) connConfig() (*pgx.ConnConfig, error) {
+	dsn := s.dsn
+	if s.dsnFile != "" {
+		content, err := os.ReadFile(s.dsnFile)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", dsnFileVariable, err)
+		}
+		if dsn = strings.TrimSpace(string(content)); dsn == "" {
+			return nil, fmt.Errorf("%s: the file is empty", s.origin)
+		}
+	}
+	config, err := pgx.ParseConfig(dsn)
+	if err == nil {
+		err = plausible(dsn, config)
+	} else {
+		err = errors.New(diagnosis(err))
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", s.origin, err)
+	}
+	if s.passwordFile != "" {
+		content, err := os.ReadFile(s.passwordFile)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", passwordFileVariable, err)
+		}
+		config.Password = strings.TrimSuffix(strings.TrimSuffix(string(content), "\n"), "\r")
+	}
+	return config, nil
+}
+
+// diagnosis says what is wrong with a connection string. pgx's own text may hold parts of the password (its redaction is
+// best effort, as its documentation says), so only phrases that are known by heart pass.
+func diagnosis(err error) string {
+	for _, known := range []struct{ phrase, text string }{
+		{"invalid port", "invalid port"},
+		{"could not match", "the number of ports does not match that of the hosts"},
+		{"invalid connect_timeout", "invalid connect_timeout"},
+		{"sslmode is invalid", "invalid sslmode"},
+		{"invalid sslcertmode", "invalid sslcertmode"},
+		{"failed to configure TLS", "TLS cannot be configured: look at sslmode, sslrootcert, sslcert and sslkey"},
+		{"failed to read service", "the service cannot be read: look at service and PGSERVICEFILE"},
+		{"unknown target_session_attrs", "unknown target_session_attrs"},
+		{"unknown channel_binding", "unknown channel_binding"},
+		{"invalid require_auth", "invalid require_auth"},
+		{"unterminated quoted string", "a quote is not closed"},
+		{"forbidden NUL byte", "it holds a NUL byte"},
+		{"failed to parse as URL", "not a valid postgres:// URL: special characters in the password must be percent-encoded"},
+		{"failed to parse as keyword/value", "not a valid list of keyword=value: values with spaces need single quotes"},
+	} {
+		if strings.Contains(err.Error(), known.phrase) {
+			return "malformed connection string: " + known.text
+		}
+	}
+	return "malformed connection string"
+}
+
+var parameterName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_.]*$`)
+
+// plausible refuses connection strings that parse although part of a password was taken for something else, which the
+// server would then be told, and repeat in its error.
+func plausible(dsn string, config *pgx.ConnConfig) error {
+	for name := range config.RuntimeParams {
+		if !parameterName.MatchString(name) {
+			return errors.New("malformed connection string: a parameter's name is none; values with spaces need single quotes")
+		}
+	}
+	if strings.Contains(dsn, "://") && strings.Contains(config.Database, "@") {
+		return errors.New("malformed connection string: an @ in the database name; a / in the password must be percent-encoded")
+	}
+	return nil
+}
