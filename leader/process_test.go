@@ -45,7 +45,7 @@ func startProcess(t *testing.T, dsn string) *child.Child {
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), replicaDSN+"="+dsn)
 	cmd.Stderr = t.Output()
-	process, err := child.Start(cmd)
+	process, err := child.Start(cmd, syscall.SIGKILL)
 	if err != nil {
 		t.Fatal(err)
 	}

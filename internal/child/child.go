@@ -19,14 +19,13 @@ type Child struct {
 	err  error // what Wait returned; written before done is closed
 }
 
-// Start starts cmd. On Linux the process is killed when this one dies, by cmd.SysProcAttr.Pdeathsig if set, else by
-// SIGKILL.
-func Start(cmd *exec.Cmd) (*Child, error) {
+// Start starts cmd. On Linux the kernel sends deathSignal to the process when this one dies.
+func Start(cmd *exec.Cmd, deathSignal syscall.Signal) (*Child, error) {
 	if cmd.SysProcAttr == nil {
 		cmd.SysProcAttr = &syscall.SysProcAttr{}
 	}
 	cmd.SysProcAttr.Setpgid = true
-	dieWithParent(cmd.SysProcAttr)
+	dieWithParent(cmd.SysProcAttr, deathSignal)
 	c := &Child{cmd: cmd, done: make(chan struct{})}
 	started := make(chan error)
 	go func() {

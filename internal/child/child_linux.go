@@ -3,8 +3,4 @@ package child
 import "syscall"
 
 // dieWithParent asks the kernel to signal the process when its parent dies.
-func dieWithParent(attr *syscall.SysProcAttr) {
-	if attr.Pdeathsig == 0 {
-		attr.Pdeathsig = syscall.SIGKILL
-	}
-}
+func dieWithParent(attr *syscall.SysProcAttr, deathSignal syscall.Signal) { attr.Pdeathsig = deathSignal }

@@ -23,7 +23,7 @@ func TestMain(m *testing.M) {
 	if os.Getenv(parentMode) == "" {
 		os.Exit(m.Run())
 	}
-	c, err := child.Start(exec.Command("sleep", "3600"))
+	c, err := child.Start(exec.Command("sleep", "3600"), syscall.SIGKILL)
 	if err != nil {
 		fmt.Println(err)
 		os.Exit(1)
@@ -75,7 +75,7 @@ func isRunning(pid int) bool {
 }
 
 func TestStopWaitsForTheEnd(t *testing.T) {
-	c, err := child.Start(exec.Command("sleep", "3600"))
+	c, err := child.Start(exec.Command("sleep", "3600"), syscall.SIGKILL)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -97,7 +97,7 @@ func TestStopKillsTheGroupOfAProcessThatDoesNotListen(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c, err := child.Start(cmd)
+	c, err := child.Start(cmd, syscall.SIGKILL)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -122,7 +122,7 @@ func TestStopKillsTheGroupOfAProcessThatDoesNotListen(t *testing.T) {
 }
 
 func TestStartNamesWhatIsMissing(t *testing.T) {
-	if _, err := child.Start(exec.Command("/no/such/program")); err == nil || !strings.Contains(err.Error(), "child: start /no/such/program") {
+	if _, err := child.Start(exec.Command("/no/such/program"), syscall.SIGKILL); err == nil || !strings.Contains(err.Error(), "child: start /no/such/program") {
 		t.Errorf("Start of a missing program: %v", err)
 	}
 }

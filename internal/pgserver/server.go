@@ -90,7 +90,7 @@ func (s *Server) Start(ctx context.Context) error {
 	defer logFile.Close()
 	cmd := command(s.template.as, s.template.bin, "postgres", "-D", s.dataFolder(), "-p", strconv.Itoa(s.port))
 	cmd.Stdout, cmd.Stderr = logFile, logFile
-	if s.process, err = child.Start(cmd); err != nil {
+	if s.process, err = child.Start(cmd, syscall.SIGQUIT); err != nil {
 		return fmt.Errorf("pgserver: %w", err)
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, startTimeout, fmt.Errorf("the server did not answer within %v", startTimeout))

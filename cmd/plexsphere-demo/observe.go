@@ -1,0 +1,128 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"sync"
+	"time"
+
+	dto "github.com/prometheus/client_model/go"
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
+)
+
+// scrapeTimeout bounds one look at a page.
+const scrapeTimeout = 2 * time.Second
+
+// sight is what could be seen at one moment.
+type sight struct {
+	at     time.Time
+	claims []string // replicas whose own gauge is 1
+	holder string   // application_name of the lock's holder, by the exporter; empty when it tells of none
+	pid    int      // its backend
+}
+
+// look reads the metrics of all replicas and of the exporter. What does not answer is not seen.
+func (s *stack) look(ctx context.Context) sight {
+	seen := sight{}
+	claims := make([]bool, len(s.replicas))
+	var looking sync.WaitGroup
+	for i, r := range s.replicas {
+		looking.Go(func() {
+			families, err := scrape(ctx, r.address)
+			claims[i] = err == nil && gauge(families["plexsphere_background_leader"]) == 1
+		})
+	}
+	looking.Go(func() {
+		families, err := scrape(ctx, s.exporterAddr)
+		if err != nil || gauge(families["leader_lock_held"]) != 1 {
+			return
+		}
+		seen.holder = label(families["leader_lock_holder_info"], "application_name")
+		seen.pid = int(gauge(families["leader_lock_holder_pid"]))
+	})
+	looking.Wait()
+	for i, claimed := range claims {
+		if claimed {
+			seen.claims = append(seen.claims, s.replicas[i].name)
+		}
+	}
+	seen.at = time.Now()
+	return seen
+}
+
+// agrees reports whether exactly one replica claims to lead and the exporter says the same.
+func (s sight) agrees() bool { return len(s.claims) == 1 && s.claims[0] == s.holder }
+
+func (s sight) String() string {
+	claims, holder := "no replica", "nobody"
+	if len(s.claims) > 0 {
+		claims = strings.Join(s.claims, " and ")
+	}
+	if s.holder != "" {
+		holder = fmt.Sprintf("%s (backend %d)", s.holder, s.pid)
+	}
+	return fmt.Sprintf("%s claims to lead, pg_locks shows %s", claims, holder)
+}
+
+// scraped reports how many targets Prometheus has scraped.
+func (s *stack) scraped(ctx context.Context) (string, error) {
+	return fetch(ctx, "http://"+s.promethAddr+"/api/v1/query?query="+url.QueryEscape("sum(up)"))
+}
+
+// scrape reads a /metrics page.
+func scrape(ctx context.Context, address string) (map[string]*dto.MetricFamily, error) {
+	page, err := fetch(ctx, "http://"+address+"/metrics")
+	if err != nil {
+		return nil, err
+	}
+	parser := expfmt.NewTextParser(model.UTF8Validation)
+	return parser.TextToMetricFamilies(strings.NewReader(page))
+}
+
+// fetch reads a page.
+func fetch(ctx context.Context, page string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, scrapeTimeout)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, page, nil)
+	if err != nil {
+		return "", err
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return "", err
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return "", err
+	}
+	if resp.StatusCode != http.StatusOK {
+		return "", fmt.Errorf("%s: %s", page, resp.Status)
+	}
+	return string(body), nil
+}
+
+// gauge returns the value of the first series, or 0 when there is none.
+func gauge(family *dto.MetricFamily) float64 {
+	if metrics := family.GetMetric(); len(metrics) > 0 {
+		return metrics[0].GetGauge().GetValue()
+	}
+	return 0
+}
+
+// label returns a label of the first series.
+func label(family *dto.MetricFamily, name string) string {
+	if metrics := family.GetMetric(); len(metrics) > 0 {
+		for _, pair := range metrics[0].GetLabel() {
+			if pair.GetName() == name {
+				return pair.GetValue()
+			}
+		}
+	}
+	return ""
+}

@@ -1,0 +1,230 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/plexsphere/leader-exporter/internal/pgserver/pgtest"
+)
+
+const patience = 90 * time.Second
+
+// output is what a running demo has printed so far.
+type output struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (o *output) Write(p []byte) (int, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.buf.Write(p)
+}
+
+func (o *output) String() string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.buf.String()
+}
+
+// demo is a running plexsphere-demo, built as a user's would be.
+type demo struct {
+	cmd    *exec.Cmd
+	out    *output
+	folder string // its TMPDIR: empty before and after
+}
+
+// startDemo builds both programs and starts up with the flags.
+func startDemo(t *testing.T, flags ...string) *demo {
+	t.Helper()
+	bin := t.TempDir()
+	build := exec.Command("go", "build", "-o", bin, "../leader-exporter", ".")
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	folder, err := os.MkdirTemp("", "demo")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(folder) })
+	if err := os.Chmod(folder, 0o755); err != nil { // user postgres must get through
+		t.Fatal(err)
+	}
+	d := &demo{cmd: exec.Command(filepath.Join(bin, "plexsphere-demo"), append([]string{"up"}, flags...)...), out: &output{}, folder: folder}
+	d.cmd.Env = append(os.Environ(), "TMPDIR="+folder)
+	d.cmd.Stdout, d.cmd.Stderr = d.out, d.out
+	if err := d.cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = d.cmd.Process.Kill()
+		_ = d.cmd.Wait()
+	})
+	return d
+}
+
+// await waits until the demo has printed what the pattern matches, and returns the match.
+func (d *demo) await(t *testing.T, pattern string) []string {
+	t.Helper()
+	var found []string
+	pgtest.Eventually(t, patience, pattern, func() (bool, string) {
+		found = regexp.MustCompile(pattern).FindStringSubmatch(d.out.String())
+		return found != nil, d.out.String()
+	})
+	return found
+}
+
+// exitCode waits for the demo's end.
+func (d *demo) exitCode(t *testing.T) int {
+	t.Helper()
+	err := d.cmd.Wait()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		t.Fatal(err)
+	}
+	return d.cmd.ProcessState.ExitCode()
+}
+
+// requireNothingLeft fails when a process or a file of the demo is still there.
+func (d *demo) requireNothingLeft(t *testing.T) {
+	t.Helper()
+	files, err := os.ReadDir(d.folder)
+	if err != nil || len(files) > 0 {
+		t.Errorf("the demo left %v, %v", files, err)
+	}
+	pgtest.Eventually(t, patience, "all processes have gone", func() (bool, string) {
+		left := d.processes(t)
+		return len(left) == 0, strings.Join(left, "\n")
+	})
+}
+
+// processes returns the command lines of processes that carry the demo's TMPDIR.
+func (d *demo) processes(t *testing.T) []string {
+	t.Helper()
+	environments, err := filepath.Glob("/proc/[0-9]*/environ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var found []string
+	for _, path := range environments {
+		environment, err := os.ReadFile(path)
+		if err != nil || !bytes.Contains(environment, []byte("TMPDIR="+d.folder)) {
+			continue
+		}
+		line, _ := os.ReadFile(filepath.Join(filepath.Dir(path), "cmdline"))
+		if len(line) > 0 { // a zombie has none
+			found = append(found, strings.ReplaceAll(string(line), "\x00", " "))
+		}
+	}
+	return found
+}
+
+// The demo shows what it promises: the exporter and exactly one replica agree, a killed leader is followed by another, and
+// Ctrl-C leaves nothing behind.
+func TestUpShowsOneLeaderAndHandovers(t *testing.T) {
+	d := startDemo(t, "--check-interval=300ms", "--kill-leader-every=3s")
+	exporter := d.await(t, `exporter +http://(\S+)/metrics`)[1]
+	d.await(t, `Prometheus +http://(\S+)/`)
+	d.await(t, `Ctrl-C stops everything`)
+	var replicas []string
+	for _, match := range regexp.MustCompile(`plexsphere-\d +http://(\S+)/metrics`).FindAllStringSubmatch(d.out.String(), -1) {
+		replicas = append(replicas, match[1])
+	}
+	if len(replicas) != 3 {
+		t.Fatalf("%d replicas are printed, want 3:\n%s", len(replicas), d.out)
+	}
+	pgtest.Eventually(t, patience, "the exporter tells of the lock and exactly one replica claims it", func() (bool, string) {
+		page, err := fetch(context.Background(), "http://"+exporter+"/metrics")
+		claims := 0
+		for _, address := range replicas {
+			families, err := scrape(context.Background(), address)
+			if err == nil && gauge(families["plexsphere_background_leader"]) == 1 {
+				claims++
+			}
+		}
+		held := regexp.MustCompile(`leader_lock_held{.*} 1\n`).MatchString(page)
+		return err == nil && held && claims == 1, page
+	})
+	d.await(t, `killing plexsphere-\d \(process \d+\), which leads`)
+	d.await(t, `; handed over in `)
+	if len(d.processes(t)) < 6 {
+		t.Errorf("processes of a running demo: %q; this test does not see them", d.processes(t))
+	}
+	if err := d.cmd.Process.Signal(syscall.SIGINT); err != nil {
+		t.Fatal(err)
+	}
+	if code := d.exitCode(t); code != exitOK {
+		t.Errorf("exit code %d after Ctrl-C, want 0:\n%s", code, d.out)
+	}
+	d.requireNothingLeft(t)
+}
+
+// --duration ends by itself, with a verdict.
+func TestUpEndsAfterItsDuration(t *testing.T) {
+	d := startDemo(t, "--replicas=2", "--check-interval=300ms", "--duration=2s", "--kill-leader-every=700ms")
+	if code := d.exitCode(t); code != exitOK {
+		t.Errorf("exit code %d, want 0:\n%s", code, d.out)
+	}
+	d.await(t, `at the end plexsphere-\d leads; \d changes of the leader seen, [1-9] replicas killed`)
+	d.requireNothingLeft(t)
+}
+
+// A lock that somebody else holds is no leader of this demo: the verdict is 1.
+func TestUpFailsWhenNoReplicaLeadsAtTheEnd(t *testing.T) {
+	d := startDemo(t, "--check-interval=300ms", "--duration=3s")
+	database := d.await(t, `PostgreSQL +(postgres://\S+)`)[1]
+	steal := exec.Command("psql", "-X", "-q", database,
+		"-c", `DO $$ BEGIN LOOP
+			PERFORM pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory' AND granted AND pid <> pg_backend_pid();
+			EXIT WHEN pg_try_advisory_lock(1886156915, 1);
+		END LOOP; END $$`, "-c", "SELECT pg_sleep(600)")
+	if err := steal.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = steal.Process.Kill()
+		_ = steal.Wait()
+	})
+	if code := d.exitCode(t); code != exitBroken {
+		t.Errorf("exit code %d, want 1:\n%s", code, d.out)
+	}
+	d.await(t, `at the end there is not exactly one leader: no replica claims to lead, pg_locks shows psql`)
+	d.requireNothingLeft(t)
+}
+
+func TestMistakesAreNamed(t *testing.T) {
+	for _, tc := range []struct {
+		args []string
+		code int
+		want string
+	}{
+		{[]string{"up", "--replicas=0"}, exitUsage, "--replicas=0: want 1 to 50"},
+		{[]string{"up", "--check-interval=1ms"}, exitUsage, "--check-interval=1ms: want at least 50ms"},
+		{[]string{"up", "--duration=-1s"}, exitUsage, "--duration: want 0s or more"},
+		{[]string{"up", "--exporter=/bin/true", "--prometheus=/no/such/prometheus"}, exitBroken, "--prometheus=/no/such/prometheus: "},
+		{[]string{"up"}, exitBroken, "--exporter: "},
+		{[]string{"down"}, exitUsage, "unexpected down"},
+		{[]string{"replica"}, exitBroken, "PLEXSPHERE_DSN is not set"},
+	} {
+		t.Setenv("PLEXSPHERE_DSN", "")
+		var stdout, stderr bytes.Buffer
+		if code := run(t.Context(), tc.args, &stdout, &stderr); code != tc.code || !strings.Contains(stderr.String(), tc.want) {
+			t.Errorf("%q: exit code %d, stderr %q; want %d and %q", tc.args, code, stderr.String(), tc.code, tc.want)
+		}
+	}
+	t.Setenv("PLEXSPHERE_DSN", "host=h password = secr3t port=abc")
+	var stdout, stderr bytes.Buffer
+	if code := run(t.Context(), []string{"replica"}, &stdout, &stderr); code != exitBroken || strings.Contains(stderr.String(), "cr3t") {
+		t.Errorf("malformed DSN: exit code %d, stderr %q", code, stderr.String())
+	}
+}
