@@ -1,0 +1,139 @@
+// Package readme runs what README.md shows.
+package readme
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/plexsphere/leader-exporter/internal/pgserver/pgtest"
+)
+
+const root = "../.."
+
+func TestMain(m *testing.M) { pgtest.Main(m) }
+
+var fence = regexp.MustCompile("(?s)```(\\w+)\n(.*?)```")
+
+// blocks returns the fenced blocks of README.md in that language.
+func blocks(t *testing.T, language string) []string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(root, "README.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if lines := strings.Count(string(text), "\n"); lines > 120 {
+		t.Errorf("README.md has %d lines, want at most 120", lines)
+	}
+	var found []string
+	for _, match := range fence.FindAllStringSubmatch(string(text), -1) {
+		if match[1] == language {
+			found = append(found, match[2])
+		}
+	}
+	return found
+}
+
+// shell runs a script in the root of the repository.
+func shell(t *testing.T, script string, env ...string) string {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), "sh", "-e", "-c", script)
+	cmd.Dir = root
+	cmd.Env = append(os.Environ(), env...)
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s\n%s", err, script, out)
+	}
+	return string(out)
+}
+
+// The two commands: the demo is run for a moment, the tests are what runs this.
+func TestTheTwoCommands(t *testing.T) {
+	block := blocks(t, "sh")[0]
+	var commands []string
+	for line := range strings.Lines(block) {
+		command, _, _ := strings.Cut(line, "#")
+		commands = append(commands, strings.TrimSpace(command))
+	}
+	if len(commands) != 2 || commands[0] != "make demo" || commands[1] != "make test" {
+		t.Fatalf("the first block shows %q, want the two commands", commands)
+	}
+	out := shell(t, commands[0], "DEMO_FLAGS=--duration=2s --check-interval=500ms")
+	if !strings.Contains(out, "at the end plexsphere-") {
+		t.Errorf("make demo:\n%s", out)
+	}
+	shell(t, "make --dry-run test")
+}
+
+// The exporter's block, against a database of this test instead of db.example.
+func TestTheExportersCommands(t *testing.T) {
+	block := blocks(t, "sh")[1]
+	block = strings.ReplaceAll(block, "postgres://monitor@db.example:5432/plexsphere", pgtest.Database(t).DSN)
+	// A scrape right after the start may come before the first poll: read until the lock is told.
+	out := shell(t, block)
+	for _, want := range []string{"unheld", `leader_lock_up{target="default"}`} {
+		if !strings.Contains(out, want) {
+			t.Errorf("the exporter's commands do not show %s:\n%s", want, out)
+		}
+	}
+}
+
+// The Go lines are lines of the example, which is compiled.
+func TestTheGoLinesAreTheExamples(t *testing.T) {
+	example, err := os.ReadFile(filepath.Join(root, "leader", "example_test.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	shown := blocks(t, "go")
+	if len(shown) == 0 {
+		t.Fatal("README.md shows no Go")
+	}
+	for _, block := range shown {
+		for line := range strings.Lines(block) {
+			if !strings.Contains(string(example), strings.TrimSpace(line)) {
+				t.Errorf("not in leader/example_test.go: %s", line)
+			}
+		}
+	}
+}
+
+// Prometheus accepts the configuration.
+func TestTheScrapeConfig(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "prometheus.yml")
+	if err := os.WriteFile(path, []byte(blocks(t, "yaml")[0]), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	shell(t, "promtool check config "+path)
+}
+
+// Every relative link of the documents leads to a file.
+func TestLinksLeadSomewhere(t *testing.T) {
+	link := regexp.MustCompile(`\]\(([^)#:]+)(#[^)]*)?\)`)
+	documents := []string{"README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md"}
+	err := filepath.WalkDir(filepath.Join(root, "docs"), func(path string, _ os.DirEntry, err error) error {
+		if strings.HasSuffix(path, ".md") {
+			relative, relErr := filepath.Rel(root, path)
+			documents = append(documents, relative)
+			return relErr
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, document := range documents {
+		text, err := os.ReadFile(filepath.Join(root, document))
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		for _, match := range link.FindAllStringSubmatch(string(text), -1) {
+			if _, err := os.Stat(filepath.Join(root, filepath.Dir(document), match[1])); err != nil {
+				t.Errorf("%s links to %s: %v", document, match[1], err)
+			}
+		}
+	}
+}
