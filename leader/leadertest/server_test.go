@@ -169,3 +169,5 @@ func TestScriptedAndUnknownStatements(t *testing.T) {
 		}
 	})
 }
+
+func TestExampleHoldsWhatItShows(t *testing.T) { workFollowsTheLeader(t) }

@@ -1,0 +1,87 @@
+package arch_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+)
+
+// mayImport is the table of who may import whom: for each folder with a package, the project's folders that its code (not
+// its tests) may import. A folder may be listed before it exists.
+func mayImport() map[string][]string {
+	return map[string][]string{
+		"lockkey":                  nil,
+		"leader":                   {"lockkey"},
+		"leader/leadertest":        {"leader", "lockkey"},
+		"lockwatch":                {"lockkey"},
+		"collector":                {"lockkey", "lockwatch"},
+		"cmd/leader-exporter":      {"lockkey", "lockwatch", "collector"},
+		"cmd/plexsphere-demo":      {"leader", "lockkey", "internal/pgserver", "internal/child"},
+		"internal/child":           nil,
+		"internal/pgserver":        {"internal/child"},
+		"internal/pgserver/pgtest": {"internal/pgserver"},
+		"internal/golden":          nil,
+		"internal/arch":            nil,
+	}
+}
+
+func TestPackagesImportOnlyWhatTheTableAllows(t *testing.T) {
+	table := mayImport()
+	for _, p := range goList(t, "./...") {
+		folder := strings.TrimPrefix(p.ImportPath, module+"/")
+		allowed, listed := table[folder]
+		if !listed {
+			t.Errorf("package %s is not in the table: add it with what it may import", folder)
+			continue
+		}
+		for _, path := range p.Imports {
+			imported, ours := strings.CutPrefix(path, module+"/")
+			if ours && !slices.Contains(allowed, imported) {
+				t.Errorf("%s imports %s; the table allows it %q", folder, imported, allowed)
+			}
+		}
+	}
+}
+
+// leaderNeeds lists the modules whose packages may be linked into a program that uses package leader: pgx, client_golang,
+// and what they need.
+func leaderNeeds() []string {
+	return []string{
+		"github.com/jackc/pgx/v5",
+		"github.com/jackc/pgpassfile",
+		"github.com/jackc/pgservicefile",
+		"github.com/jackc/puddle/v2",
+		"golang.org/x/sync",
+		"golang.org/x/text",
+
+		"github.com/prometheus/client_golang",
+		"github.com/prometheus/client_model",
+		"github.com/prometheus/common",
+		"github.com/prometheus/procfs",
+		"github.com/beorn7/perks",
+		"github.com/cespare/xxhash/v2",
+		"github.com/munnerz/goautoneg",
+		"golang.org/x/sys",
+		"google.golang.org/protobuf",
+	}
+}
+
+func TestLeaderLinksOnlyWhatItNeeds(t *testing.T) {
+	needs := leaderNeeds()
+	unwanted := []string{"testing", "net/http/pprof", "flag"}
+	for _, p := range goList(t, "-deps", "./leader") {
+		switch {
+		case p.Standard && slices.Contains(unwanted, p.ImportPath):
+			t.Errorf("package leader links %s into every program that uses it", p.ImportPath)
+		case p.Standard:
+		case p.Module == nil:
+			t.Errorf("package leader needs %s, which is of no module", p.ImportPath)
+		case p.Module.Path == module:
+			if folder := strings.TrimPrefix(p.ImportPath, module+"/"); folder != "leader" && folder != "lockkey" {
+				t.Errorf("package leader needs %s of this module; want lockkey alone", folder)
+			}
+		case !slices.Contains(needs, p.Module.Path):
+			t.Errorf("package leader needs %s of module %s, which is not on the list", p.ImportPath, p.Module.Path)
+		}
+	}
+}
