@@ -22,6 +22,7 @@ func mayImport() map[string][]string {
 		"internal/pgserver/pgtest": {"internal/pgserver"},
 		"internal/golden":          nil,
 		"internal/arch":            nil,
+		"internal/readme":          nil,
 	}
 }
 
@@ -61,6 +62,7 @@ func leaderNeeds() []string {
 		"github.com/beorn7/perks",
 		"github.com/cespare/xxhash/v2",
 		"github.com/munnerz/goautoneg",
+		"github.com/pandatix/go-abnf",
 		"golang.org/x/sys",
 		"google.golang.org/protobuf",
 	}
