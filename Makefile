@@ -1,0 +1,96 @@
+# Everything that is done to this repository by command. `make` alone lists the targets.
+
+GO ?= go
+# Flags of `plexsphere-demo up`, as in: make demo DEMO_FLAGS='--replicas 3'
+DEMO_FLAGS ?=
+# How long `make fuzz` stays with each function.
+FUZZTIME ?= 30s
+
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+LDFLAGS := -X github.com/prometheus/common/version.Version=$(VERSION)
+
+# A target that prints its wall time: @$(TIMED) command
+TIMED = tools/timed.sh $@
+
+# The parts of `make test`, in the order in which they run: what fails soonest comes first.
+TESTS := test-setup test-lint test-unit
+
+.DEFAULT_GOAL := help
+
+.PHONY: help
+help: ## List the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+.PHONY: demo
+demo: demo-setup build ## Bring up PostgreSQL, replicas, exporter, and Prometheus on this machine
+	bin/plexsphere-demo up $(DEMO_FLAGS)
+
+.PHONY: demo-setup
+demo-setup:
+	@tools/setup.sh go postgresql prometheus
+
+.PHONY: build
+build: ## Build the commands into bin/
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./cmd/...
+
+.PHONY: setup
+setup: ## Install what the tests and the demo need, or say what to install
+	@tools/setup.sh go cc git postgresql psql prometheus promtool curl
+
+# One make each: the parts must run in this order, under -j too.
+.PHONY: test
+test: ## Run set-up, linters, and every test
+	@set -e; for part in $(TESTS); do $(MAKE) --no-print-directory $$part; done
+
+.PHONY: $(TESTS)
+test-setup:
+	@$(TIMED) $(MAKE) --no-print-directory setup
+
+test-lint:
+	@$(TIMED) $(MAKE) --no-print-directory lint
+
+# The race detector needs cgo. Examples and fuzz seeds are tests and run here too.
+test-unit:
+	@CGO_ENABLED=1 $(TIMED) $(GO) test -race -shuffle=on -count=1 ./...
+
+.PHONY: lint
+lint: bin/golangci-lint ## Check formatting, go.mod, vet, and the linters of .golangci.yml
+	$(GO) mod tidy -diff
+	$(GO) vet ./...
+	bin/golangci-lint fmt --diff
+	bin/golangci-lint run ./...
+
+# Tools are pinned in tools/go.mod, a module of its own that keeps their needs out of ours. The first build of the linter
+# takes minutes; -p 2 leaves it a machine to share.
+bin/golangci-lint: tools/go.mod tools/go.sum
+	@echo "building golangci-lint: once, and it takes some minutes"
+	$(GO) -C tools build -p 2 -o ../$@ github.com/golangci/golangci-lint/v2/cmd/golangci-lint
+	@touch $@
+
+bin/benchstat: tools/go.mod tools/go.sum
+	$(GO) -C tools build -o ../$@ golang.org/x/perf/cmd/benchstat
+	@touch $@
+
+.PHONY: format
+format: bin/golangci-lint ## Rewrite the sources in the form that lint asks for
+	bin/golangci-lint fmt
+
+.PHONY: fuzz
+fuzz: ## Fuzz each Fuzz function for FUZZTIME (30s)
+	@tools/fuzz.sh $(FUZZTIME)
+
+# Only a package whose tests import internal/golden has the flag -update.
+GOLDEN_PACKAGES = $(shell $(GO) list -f '{{.ImportPath}} {{.TestImports}} {{.XTestImports}}' ./... | \
+	sed -n '/internal\/golden/s/ .*//p')
+
+.PHONY: golden
+golden: ## Rewrite the golden files; read the diff as you would read code
+	@set -- $(GOLDEN_PACKAGES); if [ $$# -eq 0 ]; then echo "no golden files"; else $(GO) test -count=1 "$$@" -update; fi
+
+.PHONY: bench
+bench: bin/benchstat ## Run the benchmarks; compare two outputs with bin/benchstat
+	$(GO) test -run '^$$' -bench . -benchmem ./...
+
+.PHONY: clean
+clean: ## Remove what make built
+	rm -rf bin .cache coverage.out
