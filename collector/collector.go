@@ -7,6 +7,7 @@
 package collector
 
 import (
+	"slices"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -157,7 +158,7 @@ func (e emitter) counter(desc *prometheus.Desc, value float64, more ...string) {
 }
 
 func (e emitter) send(desc *prometheus.Desc, kind prometheus.ValueType, value float64, more []string) {
-	labels := append(e.labels[:len(e.labels):len(e.labels)], more...)
+	labels := slices.Concat(e.labels, more)
 	e.ch <- prometheus.MustNewConstMetric(desc, kind, value, labels...)
 }
 

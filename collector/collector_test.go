@@ -20,12 +20,12 @@ type fixed lockwatch.Snapshot
 func (f fixed) Snapshot() lockwatch.Snapshot { return lockwatch.Snapshot(f) }
 
 // moment is when everything in these tests happened.
-var moment = time.Date(2026, 12, 2, 3, 4, 5, 250_000_000, time.UTC)
+func moment() time.Time { return time.Date(2026, 12, 2, 3, 4, 5, 250_000_000, time.UTC) }
 
 // led is a target whose last poll saw a leader.
 func led() lockwatch.Snapshot {
 	return lockwatch.Snapshot{
-		Up: true, At: time.Now(), Interval: time.Second, ServerLocks: 12, LastSuccess: moment,
+		Up: true, At: time.Now(), Interval: time.Second, ServerLocks: 12, LastSuccess: moment(),
 		Failures: map[lockwatch.Reason]uint64{
 			lockwatch.ReasonConnect: 2, lockwatch.ReasonAuth: 0, lockwatch.ReasonTimeout: 1, lockwatch.ReasonPermission: 0, lockwatch.ReasonQuery: 0,
 		},
@@ -36,7 +36,7 @@ func led() lockwatch.Snapshot {
 			Handover: lockwatch.Histogram{Count: 2, Sum: 6.5, Buckets: map[float64]uint64{1: 1, 5: 1, 10: 2}},
 			Holder: &lockwatch.Holder{
 				PID: 4711, ApplicationName: "plexsphere-a", Usename: "plexsphere", ClientAddr: "::1",
-				BackendStart: moment.Add(-time.Hour), TermStart: moment.Add(-time.Minute), HeartbeatAge: 2500 * time.Millisecond, Visible: true,
+				BackendStart: moment().Add(-time.Hour), TermStart: moment().Add(-time.Minute), HeartbeatAge: 2500 * time.Millisecond, Visible: true,
 			},
 		}},
 	}
@@ -94,7 +94,7 @@ func TestSnapshotOfThreeIntervalsStillCounts(t *testing.T) {
 // E28, E37: what the role cannot see is absent, and the holder is still told.
 func TestHolderWithoutDetails(t *testing.T) {
 	snapshot := led()
-	snapshot.Locks[0].Holder = &lockwatch.Holder{PID: 4711, TermStart: moment, HeartbeatAge: -1}
+	snapshot.Locks[0].Holder = &lockwatch.Holder{PID: 4711, TermStart: moment(), HeartbeatAge: -1}
 	golden.Require(t, "invisible.golden", exposition(t, map[string]collector.Source{"default": fixed(snapshot)}))
 }
 

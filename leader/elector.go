@@ -100,7 +100,7 @@ func (e *Elector) campaign(ctx, bounded context.Context) {
 	held, err := e.tryLock(ctx, bounded)
 	if err != nil {
 		if ctx.Err() == nil {
-			// The spec asks for this very text as the message, so it is not constant as elsewhere.
+			//nolint:sloglint // the spec asks for this very text as the message
 			e.logger.WarnContext(ctx, fmt.Sprintf("leader: acquire lock connection: %v", err))
 		}
 		return

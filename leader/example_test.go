@@ -18,36 +18,37 @@ import (
 // A replica of a service with two kinds of background work that one replica at a time does: a pass on a fixed cadence,
 // and a loop that paces itself. SIGTERM hands the work over: Run ends the term, unlocks and returns.
 func Example() {
+	logger := slog.New(slog.NewJSONHandler(os.Stderr, nil))
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 
 	pool, err := pgxpool.New(ctx, os.Getenv("DATABASE_URL")) // with connect_timeout=5 in it
 	if err != nil {
-		slog.Error("make the pool", slog.Any("error", err))
+		logger.ErrorContext(ctx, "make the pool", slog.Any("error", err))
 		return
 	}
 	defer pool.Close()
 
 	elector, err := leader.New(leader.Config{Pool: pool, Registerer: prometheus.DefaultRegisterer})
 	if err != nil {
-		slog.Error("make the elector", slog.Any("error", err))
+		logger.ErrorContext(ctx, "make the elector", slog.Any("error", err))
 		return
 	}
 
 	var background sync.WaitGroup
 	background.Go(func() {
 		if err := elector.Run(ctx); err != nil {
-			slog.Error("take part in the election", slog.Any("error", err))
+			logger.ErrorContext(ctx, "take part in the election", slog.Any("error", err))
 		}
 	})
-	background.Go(func() { expireInvitations(ctx, elector, pool) })
-	background.Go(func() { archiveWhileLeading(ctx, elector, pool) })
+	background.Go(func() { expireInvitations(ctx, elector, pool, logger) })
+	background.Go(func() { archiveWhileLeading(ctx, elector, pool, logger) })
 	background.Wait()
 }
 
 // expireInvitations makes one pass a minute on the leader. Each statement is right under two leaders too: it changes only
 // what is still pending.
-func expireInvitations(ctx context.Context, elector *leader.Elector, pool *pgxpool.Pool) {
+func expireInvitations(ctx context.Context, elector *leader.Elector, pool *pgxpool.Pool, logger *slog.Logger) {
 	ticker := time.NewTicker(time.Minute)
 	defer ticker.Stop()
 	for {
@@ -61,19 +62,19 @@ func expireInvitations(ctx context.Context, elector *leader.Elector, pool *pgxpo
 			return err
 		})
 		if err != nil {
-			slog.Warn("expire invitations", slog.Any("error", err)) // a lost term is no error and does not come here
+			logger.WarnContext(ctx, "expire invitations", slog.Any("error", err)) // a lost term is no error and does not come here
 		}
 	}
 }
 
 // archiveWhileLeading gives a self-paced loop one term at a time.
-func archiveWhileLeading(ctx context.Context, elector *leader.Elector, pool *pgxpool.Pool) {
+func archiveWhileLeading(ctx context.Context, elector *leader.Elector, pool *pgxpool.Pool, logger *slog.Logger) {
 	ticker := time.NewTicker(leader.DefaultCheckInterval)
 	defer ticker.Stop()
 	for {
 		if term, cancel, leads := elector.Term(ctx); leads {
 			archive(term, pool)
-			slog.Info("archiver stopped", slog.Any("cause", context.Cause(term))) // leader.ErrLeadershipLost after a loss
+			logger.InfoContext(ctx, "archiver stopped", slog.Any("cause", context.Cause(term))) // leader.ErrLeadershipLost after a loss
 			cancel()
 		} else {
 			cancel()

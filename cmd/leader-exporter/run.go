@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"log/slog"
 	"time"
 
 	"github.com/alecthomas/kingpin/v2"
@@ -111,6 +112,6 @@ func newWatcher(opts options, stderr io.Writer) (*lockwatch.Watcher, error) {
 		Lock:         lockwatch.Lock{Name: lockName, Key: lockkey.BackgroundLeader()},
 		PollInterval: opts.pollInterval,
 		PollTimeout:  opts.pollTimeout,
-		Logger:       promslog.New(&opts.log).With("target", targetName),
+		Logger:       promslog.New(&opts.log).With(slog.String("target", targetName)),
 	})
 }

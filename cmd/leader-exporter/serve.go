@@ -39,7 +39,7 @@ func serve(ctx context.Context, opts options, stderr io.Writer) int {
 		fmt.Fprintf(stderr, "leader-exporter: %v\n", err)
 		return exitFailed
 	}
-	logger.Info("starting", "version", version.Info())
+	logger.InfoContext(ctx, "starting", slog.String("version", version.Info()))
 	ctx, cancel := context.WithCancel(ctx)
 	var background sync.WaitGroup
 	background.Go(func() { _ = watcher.Run(ctx) }) // it never returns an error
@@ -50,7 +50,7 @@ func serve(ctx context.Context, opts options, stderr io.Writer) int {
 		fmt.Fprintf(stderr, "leader-exporter: serve: --web.listen-address=%s: %v\n", strings.Join(*opts.web.WebListenAddresses, ","), err)
 		return exitFailed
 	}
-	logger.Info("stopped")
+	logger.InfoContext(ctx, "stopped")
 	return exitOK
 }
 

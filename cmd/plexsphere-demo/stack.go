@@ -130,7 +130,7 @@ func (s *stack) start(name, program string, env []string, args ...string) (*chil
 	if err != nil {
 		return nil, err
 	}
-	defer log.Close()
+	defer func() { _ = log.Close() }() // the process has its own copy
 	cmd := exec.Command(program, args...)
 	cmd.Env = append(os.Environ(), env...)
 	cmd.Stdout, cmd.Stderr = log, log

@@ -52,7 +52,7 @@ func startDemo(t *testing.T, flags ...string) *demo {
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	folder, err := os.MkdirTemp("", "demo")
+	folder, err := os.MkdirTemp("", "demo") //nolint:usetesting // user postgres cannot enter t.TempDir
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,8 +10,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// update is a flag, which lives in package scope. "make golden" sets it; CI never does.
-var update = flag.Bool("update", false, "rewrite the golden files instead of comparing with them")
+// update is set by "make golden"; CI never sets it.
+var update = flag.Bool("update", false, "rewrite the golden files instead of comparing with them") //nolint:gochecknoglobals // a flag lives in package scope
 
 // Require fails unless got equals testdata/name of the package under test.
 func Require(tb testing.TB, name, got string) {

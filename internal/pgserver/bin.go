@@ -25,8 +25,8 @@ func binFolder() (string, error) {
 		return folder, nil
 	}
 	if initdb, err := exec.LookPath("initdb"); err == nil {
-		if real, err := filepath.EvalSymlinks(initdb); err == nil && holdsServer(filepath.Dir(real)) {
-			return filepath.Dir(real), nil
+		if target, err := filepath.EvalSymlinks(initdb); err == nil && holdsServer(filepath.Dir(target)) {
+			return filepath.Dir(target), nil
 		}
 	}
 	folders, err := filepath.Glob("/usr/lib/postgresql/*/bin")

@@ -87,7 +87,7 @@ func (s *Server) Start(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("pgserver: %w", err)
 	}
-	defer logFile.Close()
+	defer func() { _ = logFile.Close() }() // the server has its own copy
 	cmd := command(s.template.as, s.template.bin, "postgres", "-D", s.dataFolder(), "-p", strconv.Itoa(s.port))
 	cmd.Stdout, cmd.Stderr = logFile, logFile
 	if s.process, err = child.Start(cmd, syscall.SIGQUIT); err != nil {
@@ -256,5 +256,9 @@ func freePort() (int, error) {
 		return 0, fmt.Errorf("pgserver: find a free port: %w", err)
 	}
 	defer listener.Close()
-	return listener.Addr().(*net.TCPAddr).Port, nil
+	address, ok := listener.Addr().(*net.TCPAddr)
+	if !ok {
+		return 0, fmt.Errorf("pgserver: find a free port: %v is no TCP address", listener.Addr())
+	}
+	return address.Port, nil
 }

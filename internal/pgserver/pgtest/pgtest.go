@@ -27,8 +27,7 @@ type fixture struct {
 	counter  atomic.Int64
 }
 
-// shared is a package variable because nothing else lives as long as the test binary.
-var shared fixture
+var shared fixture //nolint:gochecknoglobals // nothing else lives as long as the test binary
 
 // Main runs the tests of a package, removes what they shared, and exits. Call it from TestMain.
 func Main(m *testing.M) { os.Exit(Run(m)) }
