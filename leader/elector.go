@@ -62,10 +62,13 @@ func (e *Elector) Run(ctx context.Context) error {
 }
 
 // outlive returns a context that goes on for shutdownGrace after ctx has ended, and ends the term at the moment ctx ends,
-// also while a check is under way.
+// also while a check is under way. The function that it returns waits for the goroutine that does so: left behind, it could
+// end a term of the next Run.
 func (e *Elector) outlive(ctx context.Context) (context.Context, context.CancelFunc) {
 	grace, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
+	ended := make(chan struct{})
 	unhook := context.AfterFunc(ctx, func() {
+		defer close(ended)
 		e.endTerm()
 		timer := time.NewTimer(shutdownGrace)
 		defer timer.Stop()
@@ -76,8 +79,10 @@ func (e *Elector) outlive(ctx context.Context) (context.Context, context.CancelF
 		}
 	})
 	return grace, func() {
-		unhook()
 		cancel(nil)
+		if !unhook() {
+			<-ended
+		}
 	}
 }
 
@@ -89,7 +94,7 @@ func (e *Elector) check(ctx, grace context.Context) {
 	bounded, cancel := context.WithTimeoutCause(grace, e.interval, fmt.Errorf("no answer within one check interval (%v)", e.interval))
 	defer cancel()
 	if e.held != nil {
-		e.verify(bounded)
+		e.verify(ctx, bounded)
 		return
 	}
 	e.campaign(ctx, bounded)
@@ -106,23 +111,22 @@ func (e *Elector) campaign(ctx, bounded context.Context) {
 		return
 	}
 	e.held = held
-	if held == nil || ctx.Err() != nil {
+	if held == nil || !e.startTerm(ctx) {
 		return
 	}
-	e.startTerm()
 	e.logger.InfoContext(ctx, "background leader lock acquired", slog.Uint64("pid", uint64(held.pid)))
 }
 
-// verify is the check of the leader.
-func (e *Elector) verify(bounded context.Context) {
+// verify is the check of the leader. One that fails after ctx has ended is the unlock's to report: the term is over.
+func (e *Elector) verify(ctx, bounded context.Context) {
 	err := e.held.ping(bounded, e.statements.ping)
-	if err == nil {
+	if err == nil || ctx.Err() != nil {
 		return
 	}
 	pid := e.held.pid
 	e.endTerm()
 	e.dropSession()
-	e.logger.WarnContext(bounded, "background leader lock lost", slog.Uint64("pid", uint64(pid)), slog.Any("error", err))
+	e.logger.WarnContext(ctx, "background leader lock lost", slog.Uint64("pid", uint64(pid)), slog.Any("error", err))
 }
 
 // resign gives the lock back at the end of Run. The term ends before the unlock is sent, so that no other replica can lead

@@ -124,6 +124,9 @@ func TestRunReturnsInTimeWhateverTheServerDoes(t *testing.T) {
 					t.Errorf("Run = %v, %v after the cancel; want nil within 2 s and a little", err, took)
 				}
 				a.requireStandby(t)
+				if failed, lost := a.logs.with("WARN background leader unlock failed"), a.logs.with("lock lost"); len(failed) != 1 || len(lost) != 0 {
+					t.Errorf("log of a stop without an answer: %q; want the failed unlock", a.logs.with(""))
+				}
 				time.Sleep(4 * interval)
 				requireHolder(t, server, "nobody")
 			})
@@ -298,6 +301,24 @@ func TestRunIsForOneAtATime(t *testing.T) {
 		r.run(t)
 		synctest.Wait()
 		r.requireLeader(t)
+	})
+}
+
+// R12: when Run has returned, nothing of it is left that could end a term of the next Run.
+func TestRunWaitsForItsGoroutines(t *testing.T) {
+	inBubble(t, func(t *testing.T, server *leadertest.Server) {
+		r := newReplica(t, server.Client("a").Pool(t), interval)
+		for range 50 {
+			ctx, cancel := context.WithCancel(t.Context())
+			time.AfterFunc(interval/2, cancel)
+			if err := r.Run(ctx); err != nil {
+				t.Fatal(err)
+			}
+			stacks := make([]byte, 1<<20)
+			if stacks = stacks[:runtime.Stack(stacks, true)]; strings.Contains(string(stacks), "leader.(*Elector).outlive") {
+				t.Fatalf("a goroutine of Run outlives it:\n%s", stacks)
+			}
+		}
 	})
 }
 

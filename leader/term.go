@@ -62,12 +62,17 @@ func (e *Elector) Do(ctx context.Context, fn func(context.Context) error) (bool,
 // allocates nothing and is safe from any goroutine.
 func (e *Elector) IsLeader() bool { return e.current.Load() != nil }
 
-// startTerm makes the replica the leader. Called by Run only, and never while a term is open.
-func (e *Elector) startTerm() {
+// startTerm makes the replica the leader unless ctx, Run's, has ended: whoever ends the term at the end of ctx holds mu too,
+// and so comes before this or finds the term. Called by Run only, and never while a term is open.
+func (e *Elector) startTerm(ctx context.Context) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
+	if ctx.Err() != nil {
+		return false
+	}
 	e.current.Store(&term{members: make(map[*member]struct{})})
 	e.gauge.Set(1)
+	return true
 }
 
 // endTerm makes the replica a standby and does nothing on one. When it returns, every context of the term has ended, also

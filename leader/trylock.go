@@ -29,7 +29,7 @@ func (e *Elector) tryLock(ctx, bounded context.Context) (*lockSession, error) {
 	}
 	held := &lockSession{pid: conn.Conn().PgConn().PID()}
 	// A session lock survives an error, a rollback and a cancelled statement: unless the session is known to hold nothing,
-	// its connection must close, a panic of a tracer on the way included.
+	// its connection must close, also when something panics on the way.
 	nothingHeld, granted := false, false
 	defer func() {
 		switch {
@@ -90,7 +90,7 @@ func majorVersion(version string) (int, bool) {
 	return major, err == nil
 }
 
-// outcomeError explains an outcome of tryLockSQL that is neither a grant nor a refusal.
+// outcomeError explains an outcome of the lock statement that is neither a grant nor a refusal.
 func outcomeError(outcome string, pid uint32) error {
 	key := lockkey.BackgroundLeader()
 	switch outcome {
