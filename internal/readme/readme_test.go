@@ -2,6 +2,7 @@
 package readme
 
 import (
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -68,11 +69,18 @@ func TestTheTwoCommands(t *testing.T) {
 	shell(t, "make --dry-run test")
 }
 
-// The exporter's block, against a database of this test instead of db.example.
+// The exporter's block, against a database of this test instead of db.example, on a port that is free.
 func TestTheExportersCommands(t *testing.T) {
 	block := blocks(t, "sh")[1]
 	block = strings.ReplaceAll(block, "postgres://monitor@db.example:5432/plexsphere", pgtest.Database(t).DSN)
-	// A scrape right after the start may come before the first poll: read until the lock is told.
+	listener, err := net.Listen("tcp4", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	block = strings.ReplaceAll(block, "127.0.0.1:18861", listener.Addr().String())
+	if err := listener.Close(); err != nil {
+		t.Fatal(err)
+	}
 	out := shell(t, block)
 	for _, want := range []string{"unheld", `leader_lock_up{target="default"}`} {
 		if !strings.Contains(out, want) {
