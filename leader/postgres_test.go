@@ -81,6 +81,7 @@ func isBackend(t *testing.T, conn *pgx.Conn, pid uint32) bool {
 
 // R10, L1: when Run has returned after a cancel, the lock is free and the backend goes.
 func TestPostgresCleanStopFreesLockAndBackend(t *testing.T) {
+	t.Parallel()
 	db := pgtest.Database(t)
 	admin := db.Connect(t)
 	r := newReplica(t, db.Pool(t), quick).run(t)
@@ -101,6 +102,7 @@ func TestPostgresCleanStopFreesLockAndBackend(t *testing.T) {
 
 // R4, L4: nothing that a pool does to its connections reaches the one that carries the lock.
 func TestPostgresPoolNeverRetiresTheLockConnection(t *testing.T) {
+	t.Parallel()
 	db := pgtest.Database(t)
 	admin := db.Connect(t)
 	pool := db.Pool(t, func(c *pgxpool.Config) {
@@ -127,6 +129,7 @@ func TestPostgresPoolNeverRetiresTheLockConnection(t *testing.T) {
 
 // R7, R8, L7: fifty losses cost the pool nothing, and a leading elector does not keep it from closing.
 func TestPostgresFiftyLossesLeaveThePoolWhole(t *testing.T) {
+	t.Parallel()
 	db := pgtest.Database(t)
 	admin := db.Connect(t)
 	pool := db.Pool(t, func(c *pgxpool.Config) { c.MaxConns = 2 })
@@ -161,6 +164,7 @@ func TestPostgresFiftyLossesLeaveThePoolWhole(t *testing.T) {
 
 // R2, L9, L24: refusals leave a pooled connection as it was; the lock connection is closed, not returned.
 func TestPostgresRefusalsLeaveThePooledSessionAsItWas(t *testing.T) {
+	t.Parallel()
 	db := pgtest.Database(t)
 	var notices atomic.Int64
 	count := func(c *pgxpool.Config) {
@@ -197,6 +201,7 @@ func TestPostgresRefusalsLeaveThePooledSessionAsItWas(t *testing.T) {
 
 // R5, L10: an elector that starts before its server leads soon after it.
 func TestPostgresElectorStartsBeforeItsServer(t *testing.T) {
+	t.Parallel()
 	server := pgtest.Cluster(t, pgserver.Options{})
 	if err := server.Stop(pgserver.Fast); err != nil {
 		t.Fatal(err)
@@ -215,8 +220,10 @@ func TestPostgresElectorStartsBeforeItsServer(t *testing.T) {
 
 // R8, L41: a server that stops, fast or at once, ends the term; exactly one replica leads after it is back.
 func TestPostgresRestartElectsExactlyOneAgain(t *testing.T) {
+	t.Parallel()
 	for name, mode := range map[string]pgserver.Mode{"fast": pgserver.Fast, "immediate": pgserver.Immediate} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			server := pgtest.Cluster(t, pgserver.Options{})
 			db := &pgtest.DB{DSN: server.DSN("postgres")}
 			a, b := newReplica(t, db.Pool(t), quick).run(t), newReplica(t, db.Pool(t), quick)
@@ -248,6 +255,7 @@ func TestPostgresRestartElectsExactlyOneAgain(t *testing.T) {
 
 // R7, L43: a role whose statements time out at once never strands the lock.
 func TestPostgresStatementTimeoutStrandsNoLock(t *testing.T) {
+	t.Parallel()
 	db := pgtest.Database(t)
 	admin := db.Connect(t)
 	role := db.Name + "_hasty"
@@ -272,6 +280,7 @@ func TestPostgresStatementTimeoutStrandsNoLock(t *testing.T) {
 
 // R3: another use of the pool that left the lock on a session is no leadership, and is cleared away.
 func TestPostgresGhostLockIsNoLeadership(t *testing.T) {
+	t.Parallel()
 	db := pgtest.Database(t)
 	pool := db.Pool(t, func(c *pgxpool.Config) { c.MaxConns = 1 })
 	var granted bool
@@ -291,6 +300,7 @@ func TestPostgresGhostLockIsNoLeadership(t *testing.T) {
 
 // R2: the leader's key shares nothing with bigint keys, transaction locks of them, or other databases.
 func TestPostgresOtherLocksDoNotGetInTheWay(t *testing.T) {
+	t.Parallel()
 	db, other := pgtest.Database(t), pgtest.Database(t)
 	admin := db.Connect(t)
 	if _, err := admin.Exec(t.Context(), "SELECT pg_advisory_lock((1886156915::bigint << 32) | 1)"); err != nil {
@@ -303,6 +313,7 @@ func TestPostgresOtherLocksDoNotGetInTheWay(t *testing.T) {
 
 // R2: a database whose client_encoding is not UTF8 elects a leader too; pgx takes no simple-protocol parameters there.
 func TestPostgresElectsInASQLASCIIDatabase(t *testing.T) {
+	t.Parallel()
 	db := pgtest.Database(t)
 	name := db.Name + "_ascii"
 	if err := db.Server.Exec(t.Context(), "postgres", "CREATE DATABASE "+name+" ENCODING 'SQL_ASCII' LC_COLLATE 'C' LC_CTYPE 'C' TEMPLATE template0"); err != nil {

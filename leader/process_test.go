@@ -59,6 +59,7 @@ func startProcess(t *testing.T, dsn string) *child.Child {
 // R9, L11: a leader that is stopped in its tracks keeps its socket open and says nothing. The server itself ends its
 // session, another replica leads, and the resumed process is no leader.
 func TestPostgresStoppedLeaderProcessIsReplaced(t *testing.T) {
+	t.Parallel()
 	db := pgtest.Database(t)
 	admin := db.Connect(t)
 	process := startProcess(t, db.DSN)
@@ -89,6 +90,7 @@ func TestPostgresStoppedLeaderProcessIsReplaced(t *testing.T) {
 
 // R8: a killed leader's socket closes, so that the next check of a standby finds the lock free.
 func TestPostgresKilledLeaderProcessIsReplaced(t *testing.T) {
+	t.Parallel()
 	db := pgtest.Database(t)
 	process := startProcess(t, db.DSN)
 	awaitHolder(t, db.Connect(t))

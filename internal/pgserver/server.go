@@ -48,7 +48,8 @@ type Options struct {
 	HBA []string
 }
 
-// Server is a running cluster. Its methods may be called from one goroutine at a time.
+// Server is a running cluster. Exec, DSN, Port and SocketFolder may be called from any goroutine while it runs, the methods
+// that stop or change it from one goroutine at a time.
 type Server struct {
 	template *Template
 	folder   string
