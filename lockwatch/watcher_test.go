@@ -1,12 +1,10 @@
 package lockwatch_test
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"log/slog"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -14,6 +12,7 @@ import (
 
 	"github.com/plexsphere/leader-exporter/internal/pgserver"
 	"github.com/plexsphere/leader-exporter/internal/pgserver/pgtest"
+	"github.com/plexsphere/leader-exporter/internal/syncbuf"
 	"github.com/plexsphere/leader-exporter/lockkey"
 	"github.com/plexsphere/leader-exporter/lockwatch"
 )
@@ -25,28 +24,10 @@ const (
 
 func TestMain(m *testing.M) { pgtest.Main(m) }
 
-// output is a log that a test may read while it grows.
-type output struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (o *output) Write(p []byte) (int, error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.buf.Write(p)
-}
-
-func (o *output) String() string {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.buf.String()
-}
-
 // watch runs a watcher of the leader's lock on the database until the test ends.
-func watch(t *testing.T, dsn string) (*lockwatch.Watcher, *output) {
+func watch(t *testing.T, dsn string) (*lockwatch.Watcher, *syncbuf.Buffer) {
 	t.Helper()
-	log := &output{}
+	log := &syncbuf.Buffer{}
 	w, err := lockwatch.New(lockwatch.Config{
 		ConnConfig:   func() (*pgx.ConnConfig, error) { return pgx.ParseConfig(dsn) },
 		Lock:         lockwatch.Lock{Name: "background-leader", Key: lockkey.BackgroundLeader()},

@@ -8,37 +8,19 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/plexsphere/leader-exporter/internal/pgserver"
 	"github.com/plexsphere/leader-exporter/internal/pgserver/pgtest"
+	"github.com/plexsphere/leader-exporter/internal/syncbuf"
 )
 
 // exporter is a serve in this process.
 type exporter struct {
 	url string
-	log *output
-}
-
-// output collects what the exporter prints.
-type output struct {
-	mu   sync.Mutex
-	text strings.Builder
-}
-
-func (o *output) Write(p []byte) (int, error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.text.Write(p)
-}
-
-func (o *output) String() string {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.text.String()
+	log *syncbuf.Buffer
 }
 
 var listening = regexp.MustCompile(`address=(127\.0\.0\.1:\d+)`)
@@ -46,7 +28,7 @@ var listening = regexp.MustCompile(`address=(127\.0\.0\.1:\d+)`)
 // startExporter runs serve on a port of its own until the test ends. The environment says which database.
 func startExporter(t *testing.T) *exporter {
 	t.Helper()
-	e := &exporter{log: &output{}}
+	e := &exporter{log: &syncbuf.Buffer{}}
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() {

@@ -9,38 +9,20 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
 
 	"github.com/plexsphere/leader-exporter/internal/pgserver/pgtest"
+	"github.com/plexsphere/leader-exporter/internal/syncbuf"
 )
 
 const patience = 90 * time.Second
 
-// output is what a running demo has printed so far.
-type output struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (o *output) Write(p []byte) (int, error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.buf.Write(p)
-}
-
-func (o *output) String() string {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.buf.String()
-}
-
 // demo is a running plexsphere-demo, built as a user's would be.
 type demo struct {
 	cmd    *exec.Cmd
-	out    *output
+	out    *syncbuf.Buffer
 	folder string // its TMPDIR: empty before and after
 }
 
@@ -60,7 +42,7 @@ func startDemo(t *testing.T, flags ...string) *demo {
 	if err := os.Chmod(folder, 0o755); err != nil { // user postgres must get through
 		t.Fatal(err)
 	}
-	d := &demo{cmd: exec.Command(filepath.Join(bin, "plexsphere-demo"), append([]string{"up"}, flags...)...), out: &output{}, folder: folder}
+	d := &demo{cmd: exec.Command(filepath.Join(bin, "plexsphere-demo"), append([]string{"up"}, flags...)...), out: &syncbuf.Buffer{}, folder: folder}
 	d.cmd.Env = append(os.Environ(), "TMPDIR="+folder)
 	d.cmd.Stdout, d.cmd.Stderr = d.out, d.out
 	if err := d.cmd.Start(); err != nil {

@@ -23,6 +23,7 @@ func mayImport() map[string][]string {
 		"internal/golden":          nil,
 		"internal/arch":            nil,
 		"internal/readme":          nil,
+		"internal/syncbuf":         nil,
 	}
 }
 
