@@ -151,7 +151,7 @@ func scanRow(from pgx.CollectableRow) (row, error) {
 
 // digest turns the rows of a poll into one answer.
 func digest(rows []row) answer {
-	got := answer{inRecovery: rows[0].inRecovery, datname: rows[0].datname, locks: rows[0].locks}
+	got := answer{inRecovery: rows[0].inRecovery, datname: text(&rows[0].datname), locks: rows[0].locks}
 	got.serverNow = rows[0].now
 	for _, r := range rows {
 		switch {
@@ -184,7 +184,7 @@ func holderOf(r row) *Holder {
 	return h
 }
 
-// text makes a label of what a client may have filled with any bytes: a SQL_ASCII database passes them on as they are.
+// text makes a label of a name that may hold any bytes: a SQL_ASCII database passes them on as they are.
 func text(s *string) string { return strings.ToValidUTF8(deref(s), "\uFFFD") }
 
 // deref returns what p points to, or the zero value for NULL.

@@ -27,9 +27,15 @@ func TestMain(m *testing.M) { pgtest.Main(m) }
 // watch runs a watcher of the leader's lock on the database until the test ends.
 func watch(t *testing.T, dsn string) (*lockwatch.Watcher, *syncbuf.Buffer) {
 	t.Helper()
+	return watchConfig(t, func() (*pgx.ConnConfig, error) { return pgx.ParseConfig(dsn) })
+}
+
+// watchConfig is watch for what no connection string can say.
+func watchConfig(t *testing.T, connConfig func() (*pgx.ConnConfig, error)) (*lockwatch.Watcher, *syncbuf.Buffer) {
+	t.Helper()
 	log := &syncbuf.Buffer{}
 	w, err := lockwatch.New(lockwatch.Config{
-		ConnConfig:   func() (*pgx.ConnConfig, error) { return pgx.ParseConfig(dsn) },
+		ConnConfig:   connConfig,
 		Lock:         lockwatch.Lock{Name: "background-leader", Key: lockkey.BackgroundLeader()},
 		PollInterval: pollInterval,
 		Logger:       slog.New(slog.NewTextHandler(log, nil)),
@@ -188,40 +194,48 @@ func TestSharedHoldersAreCountedButLeadNothing(t *testing.T) {
 	await(t, w, "their time is counted", func(s lockwatch.Snapshot) bool { return s.Locks[0].MultipleHolders > 0 })
 }
 
-// Bytes of a SQL_ASCII database that are no UTF-8 do not break anything.
+// Names of a SQL_ASCII database that are no UTF-8 do not break anything.
 func TestNamesThatAreNoUTF8(t *testing.T) {
 	db := pgtest.Database(t)
-	name := db.Name + "_ascii"
-	admin := db.Connect(t)
-	exec(t, admin, "CREATE DATABASE "+name+" ENCODING 'SQL_ASCII' LC_COLLATE 'C' LC_CTYPE 'C' TEMPLATE template0")
-	t.Cleanup(func() { _, _ = admin.Exec(context.Background(), "DROP DATABASE "+name+" WITH (FORCE)") })
-	dsn := db.Server.DSN(name)
-	role := name + "_\xff"
-	inASCII := connectAs(t, dsn, "")
-	if _, err := inASCII.PgConn().Exec(t.Context(), `CREATE ROLE "`+role+`" LOGIN SUPERUSER`).ReadAll(); err != nil {
-		t.Fatal(err)
+	const ascii = " ENCODING 'SQL_ASCII' LC_COLLATE 'C' LC_CTYPE 'C' TEMPLATE template0"
+	outer := db.Name + "_ascii"
+	exec(t, db.Connect(t), "CREATE DATABASE "+outer+ascii)
+	t.Cleanup(func() { _ = db.Server.Exec(context.Background(), "postgres", "DROP DATABASE "+outer+" WITH (FORCE)") })
+	// Only a SQL_ASCII session can name what is no UTF-8.
+	name := outer + "_\xff"
+	for _, sql := range []string{`CREATE DATABASE "` + name + `"` + ascii, `CREATE ROLE "` + name + `" LOGIN SUPERUSER`} {
+		if err := db.Server.Exec(t.Context(), outer, sql); err != nil {
+			t.Fatal(err)
+		}
 	}
 	t.Cleanup(func() {
-		cleaner, err := pgx.Connect(context.Background(), dsn)
-		if err == nil {
-			_, _ = cleaner.PgConn().Exec(context.Background(), `DROP ROLE "`+role+`"`).ReadAll()
-			_ = cleaner.Close(context.Background())
+		for _, sql := range []string{`DROP DATABASE "` + name + `" WITH (FORCE)`, `DROP ROLE "` + name + `"`} {
+			if err := db.Server.Exec(context.Background(), outer, sql); err != nil {
+				t.Error(err)
+			}
 		}
 	})
-	config, err := pgx.ParseConfig(dsn)
+	connConfig := func() (*pgx.ConnConfig, error) {
+		config, err := pgx.ParseConfig(db.DSN)
+		if err == nil {
+			config.User, config.Database = name, name
+		}
+		return config, err
+	}
+	config, err := connConfig()
 	if err != nil {
 		t.Fatal(err)
 	}
-	config.User = role
 	holder, err := pgx.ConnectConfig(t.Context(), config)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer holder.Close(context.Background())
 	exec(t, holder, takeLock)
-	w, _ := watch(t, dsn)
-	if got := holderOf(await(t, w, "held", isHeld)).Usename; got != name+"_\uFFFD" {
-		t.Errorf("usename %q, want the bad byte replaced", got)
+	w, _ := watchConfig(t, connConfig)
+	s := await(t, w, "held", isHeld)
+	if want := outer + "_\uFFFD"; holderOf(s).Usename != want || s.Locks[0].Datname != want {
+		t.Errorf("usename %q, datname %q; want the bad byte replaced", holderOf(s).Usename, s.Locks[0].Datname)
 	}
 }
 
