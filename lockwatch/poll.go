@@ -17,6 +17,9 @@ const applicationName = "leader-exporter"
 // closeGrace is how long a goodbye to the server may take.
 const closeGrace = time.Second
 
+// oldestServer is the first major version of PostgreSQL that the elector runs on, and the settings of a session here need.
+const oldestServer = 14
+
 // sessionSQL keeps the session from ever writing, from working longer than a poll may take ($1, milliseconds), and from
 // being ended for its idleness.
 const sessionSQL = `SELECT set_config('default_transaction_read_only', 'on', false),
@@ -114,12 +117,14 @@ func (w *Watcher) connect(ctx context.Context) (*pgx.Conn, error) {
 	if err != nil {
 		return nil, &connectError{err}
 	}
+	version := conn.PgConn().ParameterStatus("server_version")
+	var major int
+	if _, err := fmt.Sscanf(version, "%d", &major); err == nil && major < oldestServer {
+		closeNow(conn)
+		return nil, fmt.Errorf("the server is PostgreSQL %s, %d or newer is needed", version, oldestServer)
+	}
 	if _, err := conn.Exec(ctx, sessionSQL, fmt.Sprint(w.cfg.PollTimeout.Milliseconds())); err != nil {
 		closeNow(conn)
-		var pgErr *pgconn.PgError
-		if errors.As(err, &pgErr) && pgErr.Code == "42704" {
-			return nil, fmt.Errorf("the server is PostgreSQL %s, 14 or newer is needed: %w", conn.PgConn().ParameterStatus("server_version"), err)
-		}
 		return nil, err
 	}
 	return conn, nil

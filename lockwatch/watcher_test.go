@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -13,6 +14,7 @@ import (
 	"github.com/plexsphere/leader-exporter/internal/pgserver"
 	"github.com/plexsphere/leader-exporter/internal/pgserver/pgtest"
 	"github.com/plexsphere/leader-exporter/internal/syncbuf"
+	"github.com/plexsphere/leader-exporter/leader/leadertest"
 	"github.com/plexsphere/leader-exporter/lockkey"
 	"github.com/plexsphere/leader-exporter/lockwatch"
 )
@@ -320,6 +322,30 @@ func TestPausedServerIsATimeout(t *testing.T) {
 	if s, err := w.Poll(t.Context()); err != nil || !s.Up {
 		t.Errorf("poll of the resumed server: %v, %+v", err, s)
 	}
+}
+
+// A server older than 14 is refused by its name, before it is asked anything.
+func TestServerOlderThan14IsRefusedByName(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		server := leadertest.NewServer(t)
+		server.SetVersion("13.23 (Debian 13.23-1)")
+		pool := server.Client("exporter").Pool(t)
+		w, err := lockwatch.New(lockwatch.Config{
+			ConnConfig: func() (*pgx.ConnConfig, error) { return pool.Config().ConnConfig, nil },
+			Lock:       lockwatch.Lock{Name: "background-leader", Key: lockkey.BackgroundLeader()},
+			Logger:     slog.New(slog.DiscardHandler),
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := w.Poll(t.Context())
+		if err == nil || s.Up || !strings.Contains(err.Error(), "the server is PostgreSQL 13.23 (Debian 13.23-1), 14 or newer is needed") {
+			t.Errorf("Poll = %v, up %v; want the version named", err, s.Up)
+		}
+		if got := server.Statements(); len(got) != 0 {
+			t.Errorf("it was asked %v", got)
+		}
+	})
 }
 
 func TestNewNamesEveryMissingField(t *testing.T) {
