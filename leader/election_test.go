@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -281,6 +282,41 @@ func TestServerOlderThan14IsRefusedByName(t *testing.T) {
 		if got := count(server, "pg_try_advisory_lock"); got != 0 {
 			t.Errorf("%d lock statements were sent to it", got)
 		}
+	})
+}
+
+// R8: the term has ended before the lock connection closes.
+func TestDemotionEndsTheTermBeforeTheConnectionCloses(t *testing.T) {
+	inBubble(t, func(t *testing.T, server *leadertest.Server) {
+		host := server.Client("a")
+		var a *replica
+		var goodbyes atomic.Int32
+		pool := host.Pool(t, func(c *pgxpool.Config) {
+			c.ConnConfig.DialFunc = tapClose(c.ConnConfig.DialFunc, func() {
+				goodbyes.Add(1)
+				if a.IsLeader() || a.gauge(t) != 0 {
+					t.Error("the lock connection closes while the term goes on")
+				}
+			})
+		})
+		a = newReplica(t, pool, interval)
+		a.run(t)
+		synctest.Wait()
+		host.Cut()
+		time.Sleep(2*interval + time.Second)
+		if goodbyes.Load() == 0 {
+			t.Error("never closed")
+		}
+	})
+}
+
+// R18: PostgreSQL 14 itself is served.
+func TestServer14IsServed(t *testing.T) {
+	inBubble(t, func(t *testing.T, server *leadertest.Server) {
+		server.SetVersion("14.0")
+		r := newReplica(t, server.Client("a").Pool(t), interval).run(t)
+		synctest.Wait()
+		r.requireLeader(t)
 	})
 }
 

@@ -116,6 +116,23 @@ func TestDoRunsWorkOnTheLeaderOnly(t *testing.T) {
 	})
 }
 
+// R14: leadership lost and won again while fn ran is still a demotion.
+func TestDoAcrossTwoTermsIsCutShort(t *testing.T) {
+	inBubble(t, func(t *testing.T, server *leadertest.Server) {
+		r := newReplica(t, server.Client("a").Pool(t), interval).run(t)
+		synctest.Wait()
+		ran, err := r.Do(t.Context(), func(ctx context.Context) error {
+			terminateHolder(t, server)
+			<-ctx.Done()
+			since(time.Now(), r.IsLeader)
+			return errWork
+		})
+		if !r.IsLeader() || ran || err != nil {
+			t.Errorf("leads again %v, Do = %v, %v; want true, false, nil", r.IsLeader(), ran, err)
+		}
+	})
+}
+
 // R14: a caller that gave up gets its own error, also when leadership is lost at the same time.
 func TestDoReturnsTheErrorOfACallerThatGaveUp(t *testing.T) {
 	inBubble(t, func(t *testing.T, server *leadertest.Server) {
