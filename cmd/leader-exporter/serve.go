@@ -63,21 +63,20 @@ func listenAndServe(ctx context.Context, flags *web.FlagConfig, handler http.Han
 		WriteTimeout:      30 * time.Second,
 		IdleTimeout:       2 * time.Minute,
 	}
-	stopped := make(chan error, 1)
+	stopped := make(chan struct{})
 	unhook := context.AfterFunc(ctx, func() {
 		bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
 		defer cancel()
-		stopped <- server.Shutdown(bounded)
+		defer close(stopped)
+		if err := server.Shutdown(bounded); err != nil {
+			_ = server.Close() // a request that takes longer is cut off; that is no fault of the exporter
+		}
 	})
 	err := web.ListenAndServe(server, flags, logger)
 	if unhook() {
 		return err // it never served
 	}
-	return errors.Join(<-stopped, ignoreClosed(err))
-}
-
-// ignoreClosed drops the error that a server returns because it was told to stop.
-func ignoreClosed(err error) error {
+	<-stopped
 	if errors.Is(err, http.ErrServerClosed) {
 		return nil
 	}

@@ -3,7 +3,9 @@ package main
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 
@@ -33,8 +35,7 @@ func newSource() (source, error) {
 	case os.Getenv(dsnVariable) != "":
 		s.origin, s.dsn = dsnVariable, os.Getenv(dsnVariable)
 	case os.Getenv(dsnFileVariable) != "":
-		s.dsnFile = os.Getenv(dsnFileVariable)
-		s.origin = dsnFileVariable + "=" + s.dsnFile
+		s.origin, s.dsnFile = dsnFileVariable, os.Getenv(dsnFileVariable)
 	case os.Getenv(fallbackVariable) != "":
 		s.origin, s.dsn = fallbackVariable, os.Getenv(fallbackVariable)
 	case hasLibpqVariable():
@@ -61,11 +62,11 @@ func hasLibpqVariable() bool {
 func (s source) connConfig() (*pgx.ConnConfig, error) {
 	dsn := s.dsn
 	if s.dsnFile != "" {
-		content, err := os.ReadFile(s.dsnFile)
+		content, err := readNamed(dsnFileVariable, s.dsnFile)
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", dsnFileVariable, err)
+			return nil, err
 		}
-		if dsn = strings.TrimSpace(string(content)); dsn == "" {
+		if dsn = strings.TrimSpace(content); dsn == "" {
 			return nil, fmt.Errorf("%s: the file is empty", s.origin)
 		}
 	}
@@ -79,13 +80,27 @@ func (s source) connConfig() (*pgx.ConnConfig, error) {
 		return nil, fmt.Errorf("%s: %w", s.origin, err)
 	}
 	if s.passwordFile != "" {
-		content, err := os.ReadFile(s.passwordFile)
+		content, err := readNamed(passwordFileVariable, s.passwordFile)
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", passwordFileVariable, err)
+			return nil, err
 		}
-		config.Password = strings.TrimSuffix(strings.TrimSuffix(string(content), "\n"), "\r")
+		config.Password = strings.TrimSuffix(strings.TrimSuffix(content, "\n"), "\r")
 	}
 	return config, nil
+}
+
+// readNamed reads the file that a variable names. Its error repeats only what can be nothing but a path: by mistake the
+// variable may hold the secret itself.
+func readNamed(variable, path string) (string, error) {
+	content, err := os.ReadFile(path)
+	if err == nil {
+		return string(content), nil
+	}
+	var pathErr *fs.PathError
+	if errors.As(err, &pathErr) && (!filepath.IsAbs(path) || strings.ContainsAny(path, "=@:")) {
+		return "", fmt.Errorf("%s: the file that it names (not shown: no plain absolute path) cannot be read: %w", variable, pathErr.Err)
+	}
+	return "", fmt.Errorf("%s: %w", variable, err)
 }
 
 // diagnosis says what is wrong with a connection string. pgx's own text may hold parts of the password (its redaction is
@@ -124,8 +139,11 @@ func plausible(dsn string, config *pgx.ConnConfig) error {
 			return errors.New("malformed connection string: a parameter's name is none; values with spaces need single quotes")
 		}
 	}
-	if strings.Contains(dsn, "://") && strings.Contains(config.Database, "@") {
-		return errors.New("malformed connection string: an @ in the database name; a / in the password must be percent-encoded")
+	if _, rest, isURL := strings.Cut(dsn, "://"); isURL {
+		authority, path, _ := strings.Cut(rest, "/")
+		if strings.Count(authority, "@") > 1 || strings.Contains(path, "@") {
+			return errors.New("malformed connection string: an @ too many: @, /, ? and # in the password must be percent-encoded, and an @ everywhere else")
+		}
 	}
 	return nil
 }
