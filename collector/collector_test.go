@@ -64,6 +64,23 @@ func TestExpositionOfALedTarget(t *testing.T) {
 	golden.Require(t, "led.golden", exposition(t, map[string]collector.Source{"default": fixed(led())}))
 }
 
+// Sessions that share the lock are holders, and none of them leads. A heartbeat of this moment is told.
+func TestSharedHoldersLeadNothingAndAFreshHeartbeatIsTold(t *testing.T) {
+	shared := led()
+	shared.Locks[0].Holders, shared.Locks[0].Holder = 2, nil
+	text := exposition(t, map[string]collector.Source{"default": fixed(shared)})
+	for _, want := range []string{"leader_lock_held{datname=\"plexsphere\",lock=\"background-leader\",target=\"default\"} 0\n", "leader_lock_holders{datname=\"plexsphere\",lock=\"background-leader\",target=\"default\"} 2\n"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %s in\n%s", want, text)
+		}
+	}
+	fresh := led()
+	fresh.Locks[0].Holder.HeartbeatAge = 0
+	if text := exposition(t, map[string]collector.Source{"default": fixed(fresh)}); !strings.Contains(text, "\nleader_lock_holder_heartbeat_age_seconds{") {
+		t.Errorf("a heartbeat of 0 s is missing:\n%s", text)
+	}
+}
+
 func TestExpositionOfAnUnheldLock(t *testing.T) {
 	snapshot := led()
 	snapshot.Locks[0].Holders, snapshot.Locks[0].Waiters, snapshot.Locks[0].Holder = 0, 0, nil

@@ -158,11 +158,12 @@ func scanRow(from pgx.CollectableRow) (row, error) {
 func digest(rows []row) answer {
 	got := answer{inRecovery: rows[0].inRecovery, datname: text(&rows[0].datname), locks: rows[0].locks}
 	got.serverNow = rows[0].now
+	holders := make(map[int32]struct{}) // a session has a row for each mode in which it holds the lock
 	for _, r := range rows {
 		switch {
 		case r.granted == nil: // the row that is there when there is none
 		case *r.granted:
-			got.holders++
+			holders[deref(r.pid)] = struct{}{}
 		default:
 			got.waiters++
 		}
@@ -170,6 +171,7 @@ func digest(rows []row) answer {
 			got.holder = holderOf(r)
 		}
 	}
+	got.holders = len(holders)
 	return got
 }
 

@@ -29,8 +29,10 @@ type Snapshot struct {
 	Up bool
 	// At is when the last poll ended, by this machine's clock. Zero before the first.
 	At time.Time
-	// Interval is the time between two polls.
+	// Interval is the time between the starts of two polls.
 	Interval time.Duration
+	// Took is how long the last poll took. Where that is longer than Interval, it is the time between two polls.
+	Took time.Duration
 	// InRecovery is whether the server is a hot standby, as of the last answered poll.
 	InRecovery bool
 	// ServerLocks is the number of rows of pg_locks, as of the last answered poll.
@@ -46,9 +48,9 @@ type Snapshot struct {
 }
 
 // Fresh reports whether s still says who holds the lock at the moment now: its poll was answered, and no more than three
-// intervals ago.
+// times the time between two polls ago.
 func (s Snapshot) Fresh(now time.Time) bool {
-	return s.Up && now.Sub(s.At) <= staleAfter*s.Interval
+	return s.Up && now.Sub(s.At) <= staleAfter*max(s.Interval, s.Took)
 }
 
 // LockState is one lock in one database.
@@ -56,7 +58,7 @@ type LockState struct {
 	Datname string
 	Lock    string // Lock.Name of the Config
 
-	Holders int     // granted rows
+	Holders int     // sessions to which the lock is granted, in whatever mode
 	Waiters int     // rows that wait
 	Holder  *Holder // the one exclusive holder; nil when nobody leads
 

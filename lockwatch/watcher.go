@@ -131,7 +131,8 @@ func (w *Watcher) poll(ctx context.Context) error {
 	next := w.Snapshot()
 	next.At = time.Now()
 	next.Up = err == nil
-	next.PollDuration = next.PollDuration.with(next.At.Sub(begin))
+	next.Took = next.At.Sub(begin)
+	next.PollDuration = next.PollDuration.with(next.Took)
 	if err != nil {
 		next.Failures = maps.Clone(next.Failures)
 		next.Failures[reasonOf(err)]++
@@ -149,10 +150,14 @@ func (w *Watcher) poll(ctx context.Context) error {
 	return err
 }
 
-// book enters the poll into the books. A hot standby's locks are its own, so it tells nothing.
+// book enters the poll into the books, which are those of one database: a changed secret may name another. A hot standby's
+// locks are its own, so it tells nothing. Nor is anything known of a time in which this process itself stood still.
 func (w *Watcher) book(got answer, known bool, at time.Time) {
-	if known && w.terms == nil {
+	if known && (w.terms == nil || w.terms.state.Datname != got.datname) {
 		w.terms = newTerms(got.datname, w.cfg.Lock.Name)
+	}
+	if known && w.terms.asked && at.Sub(w.terms.previous.at) > staleAfter*w.cfg.PollInterval+w.cfg.PollTimeout {
+		w.terms.unanswered()
 	}
 	switch {
 	case known:

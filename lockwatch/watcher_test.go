@@ -313,7 +313,7 @@ func TestPausedServerIsATimeout(t *testing.T) {
 		t.Fatal(err)
 	}
 	s, err := w.Poll(t.Context())
-	if err == nil || s.Up || s.Failures[lockwatch.ReasonTimeout] != 1 {
+	if err == nil || s.Up || s.Failures[lockwatch.ReasonTimeout] != 1 || !strings.Contains(err.Error(), "within the poll timeout (300ms)") {
 		t.Errorf("poll of a paused server: %v, %+v; want a timeout", err, s)
 	}
 	if err := server.Resume(); err != nil {
@@ -321,6 +321,29 @@ func TestPausedServerIsATimeout(t *testing.T) {
 	}
 	if s, err := w.Poll(t.Context()); err != nil || !s.Up {
 		t.Errorf("poll of the resumed server: %v, %+v", err, s)
+	}
+}
+
+// The same key in another database, and the bigint whose halves equal the pair, are other locks.
+func TestOtherLocksAreNotThisOne(t *testing.T) {
+	db, other := pgtest.Database(t), pgtest.Database(t) // one server
+	exec(t, other.Connect(t), takeLock)
+	exec(t, db.Connect(t), "SELECT pg_advisory_lock((1886156915::bigint << 32) | 1)")
+	w, _ := watch(t, db.DSN)
+	s := await(t, w, "both are in pg_locks", func(s lockwatch.Snapshot) bool { return s.Up && s.ServerLocks >= 2 })
+	if s.Locks[0].Holders != 0 || holderOf(s) != nil {
+		t.Errorf("lock state %+v, want unheld", s.Locks[0])
+	}
+}
+
+// The application_name of the connection string is kept.
+func TestConnectionStringMayNameTheApplication(t *testing.T) {
+	db := pgtest.Database(t)
+	w, _ := watch(t, db.DSN+"&application_name=mine")
+	await(t, w, "up", isUnheld)
+	var n int
+	if err := db.Connect(t).QueryRow(t.Context(), "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'mine'").Scan(&n); err != nil || n != 1 {
+		t.Errorf("%d backends named mine, %v", n, err)
 	}
 }
 

@@ -1,0 +1,153 @@
+package lockwatch
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/plexsphere/leader-exporter/internal/pgserver/pgtest"
+	"github.com/plexsphere/leader-exporter/lockkey"
+)
+
+// failing returns a watcher that never connects.
+func failing(t *testing.T) *Watcher {
+	t.Helper()
+	w, err := New(Config{
+		Lock:       Lock{Name: "l", Key: lockkey.BackgroundLeader()},
+		ConnConfig: func() (*pgx.ConnConfig, error) { return nil, errors.New("no") },
+		Logger:     slog.New(slog.DiscardHandler),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+func TestFailedPollChangesNoOlderSnapshotAndNoLastSuccess(t *testing.T) {
+	w := failing(t)
+	before := w.Snapshot()
+	after, _ := w.Poll(t.Context())
+	if before.Failures[ReasonConnect] != 0 || after.Failures[ReasonConnect] != 1 || !after.LastSuccess.IsZero() {
+		t.Errorf("before %v, after %v, last success %v", before.Failures, after.Failures, after.LastSuccess)
+	}
+}
+
+func TestEndOfTheWatchIsNoFailure(t *testing.T) {
+	w := failing(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if s, err := w.Poll(ctx); !errors.Is(err, context.Canceled) || s.Failures[ReasonConnect] != 0 || !s.At.IsZero() {
+		t.Errorf("%v, %+v", err, s)
+	}
+}
+
+func TestTermStartIsTheServersClock(t *testing.T) {
+	books, server := newTerms("db", "l"), time.Unix(1000, 0)
+	books.observe(observation{at: time.Now(), serverNow: server, holders: 1, holder: &Holder{PID: 1}})
+	if got := books.state.Holder.TermStart; !got.Equal(server) {
+		t.Errorf("TermStart %v, want %v", got, server)
+	}
+}
+
+// The session can neither write nor work longer than a poll may take.
+func TestSessionRefusesToWrite(t *testing.T) {
+	db := pgtest.Database(t)
+	w := failing(t)
+	w.cfg.ConnConfig = func() (*pgx.ConnConfig, error) { return pgx.ParseConfig(db.DSN) }
+	conn, err := w.connect(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer closeNow(conn)
+	var bound string
+	if err := conn.QueryRow(t.Context(), "SHOW statement_timeout").Scan(&bound); err != nil || bound != "5s" {
+		t.Errorf("statement_timeout %q, %v", bound, err)
+	}
+	if _, err := conn.Exec(t.Context(), "CREATE TABLE t ()"); err == nil {
+		t.Error("the session can write")
+	}
+}
+
+func TestEveryFailureHasItsReason(t *testing.T) {
+	for code, want := range map[string]Reason{
+		"28P01": ReasonAuth, "28000": ReasonAuth, "42501": ReasonPermission, "57014": ReasonTimeout,
+		"57P01": ReasonConnect, "57P03": ReasonConnect, "08006": ReasonConnect, "XX000": ReasonQuery, "42P01": ReasonQuery,
+	} {
+		if got := reasonOf(&pgconn.PgError{Code: code}); got != want {
+			t.Errorf("SQLSTATE %s: %s, want %s", code, got, want)
+		}
+	}
+	connecting := &connectError{&pgconn.PgError{Code: "53300"}}
+	if got := reasonOf(connecting); got != ReasonConnect {
+		t.Errorf("too many clients: %s, want connect", got)
+	}
+	if got := reasonOf(&connectError{context.DeadlineExceeded}); got != ReasonTimeout {
+		t.Errorf("a connect that took too long: %s, want timeout", got)
+	}
+}
+
+func TestHeartbeatIsNeverNegativeWhenItIsKnown(t *testing.T) {
+	ahead := -0.5 // the clock that moved was the server's
+	if got := holderOf(row{heartbeatSeconds: &ahead}).HeartbeatAge; got != 0 {
+		t.Errorf("heartbeat age %v, want 0", got)
+	}
+}
+
+// A session that holds the lock in two modes is one holder; a prepared transaction has no pid.
+func TestHoldersAreSessionsNotRows(t *testing.T) {
+	yes, no, one, two := true, false, int32(1), int32(2)
+	got := digest([]row{
+		{pid: &one, granted: &yes, exclusive: &yes}, {pid: &one, granted: &yes, exclusive: &no}, {pid: &two, granted: &no, exclusive: &no},
+	})
+	if got.holders != 1 || got.waiters != 1 || got.holder == nil || got.holder.PID != 1 {
+		t.Errorf("%d holders, %d waiters, holder %+v; want 1, 1, pid 1", got.holders, got.waiters, got.holder)
+	}
+	if got := digest([]row{{pid: &one, granted: &yes, exclusive: &no}, {pid: &two, granted: &yes, exclusive: &no}}); got.holders != 2 || got.holder != nil {
+		t.Errorf("two that share: %d holders, holder %+v", got.holders, got.holder)
+	}
+}
+
+// Time in which this process stood still is not known: neither unheld nor a handover of no time.
+func TestTimeWithoutPollsIsNotKnown(t *testing.T) {
+	w := failing(t)
+	begin := time.Now()
+	see := func(offset time.Duration, holder *Holder) {
+		w.book(answer{datname: "db", observation: observation{serverNow: begin.Add(offset), holder: holder}}, true, begin.Add(offset))
+	}
+	see(0, nil)
+	see(time.Hour, nil)
+	see(time.Hour+time.Second, &Holder{PID: 1})
+	see(2*time.Hour, &Holder{PID: 2})
+	if got := w.terms.state; got.Unheld != time.Second || got.Handover.Count != 0 || got.Terms != 2 {
+		t.Errorf("unheld %v, %d handovers, %d terms; want 1s, 0, 2", got.Unheld, got.Handover.Count, got.Terms)
+	}
+}
+
+// A secret that names another database begins other books.
+func TestAnotherDatabaseHasBooksOfItsOwn(t *testing.T) {
+	w := failing(t)
+	begin := time.Now()
+	w.book(answer{datname: "a", observation: observation{holder: &Holder{PID: 1}}}, true, begin)
+	w.book(answer{datname: "b"}, true, begin.Add(time.Second))
+	if got := w.terms.state; got.Datname != "b" || got.Terms != 0 || got.Unheld != 0 {
+		t.Errorf("books %+v, want fresh ones of b", got)
+	}
+}
+
+// Where a poll takes longer than the interval, the time between two polls is what it takes.
+func TestFreshAllowsForSlowPolls(t *testing.T) {
+	at := time.Now()
+	s := Snapshot{Up: true, At: at, Interval: time.Second, Took: 4 * time.Second}
+	if !s.Fresh(at.Add(12*time.Second)) || s.Fresh(at.Add(12*time.Second+1)) {
+		t.Error("polls of 4 s: want fresh for 12 s and no longer")
+	}
+	s.Took = 0
+	if !s.Fresh(at.Add(3*time.Second)) || s.Fresh(at.Add(3*time.Second+1)) {
+		t.Error("quick polls: want fresh for three intervals and no longer")
+	}
+}
