@@ -328,3 +328,19 @@ func TestPostgresElectsInASQLASCIIDatabase(t *testing.T) {
 		t.Errorf("log: %q", r.logs.with(""))
 	}
 }
+
+// R17: a hot standby grants advisory locks of its own; a replica on it never leads, and after a promotion it does.
+func TestPostgresHotStandbyElectsNobodyUntilPromoted(t *testing.T) {
+	t.Parallel()
+	server := pgtest.Cluster(t, pgserver.Options{Standby: true})
+	r := newReplica(t, (&pgtest.DB{DSN: server.DSN("postgres")}).Pool(t), quick).run(t)
+	pgtest.Eventually(t, patience, "three warnings", func() (bool, string) {
+		warnings := r.logs.with("WARN leader: acquire lock connection: the server is in recovery")
+		return len(warnings) >= 3, strings.Join(r.logs.with(""), "\n")
+	})
+	r.requireStandby(t)
+	if err := server.Exec(t.Context(), "postgres", "SELECT pg_promote()"); err != nil {
+		t.Fatal(err)
+	}
+	awaitLeader(t, r)
+}

@@ -347,6 +347,21 @@ func TestConnectionStringMayNameTheApplication(t *testing.T) {
 	}
 }
 
+// A hot standby tells nothing of the primary's lock, whoever holds its own; once promoted it does.
+func TestHotStandbyTellsNothingOfLocks(t *testing.T) {
+	server := pgtest.Cluster(t, pgserver.Options{Standby: true})
+	exec(t, connectAs(t, server.DSN("postgres"), ""), takeLock)
+	w, _ := watch(t, server.DSN("postgres"))
+	s := await(t, w, "in recovery", func(s lockwatch.Snapshot) bool { return s.Up && s.InRecovery })
+	if len(s.Locks) != 0 {
+		t.Errorf("locks of a hot standby: %+v", s.Locks)
+	}
+	if err := server.Exec(t.Context(), "postgres", "SELECT pg_promote()"); err != nil {
+		t.Fatal(err)
+	}
+	await(t, w, "held", func(s lockwatch.Snapshot) bool { return isHeld(s) && !s.InRecovery })
+}
+
 // A server older than 14 is refused by its name, before it is asked anything.
 func TestServerOlderThan14IsRefusedByName(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -46,6 +46,8 @@ type Options struct {
 	Settings map[string]string
 	// HBA are the lines of pg_hba.conf. Empty trusts every local and loopback connection.
 	HBA []string
+	// Standby starts the cluster as a hot standby without a primary; SELECT pg_promote() ends that.
+	Standby bool
 }
 
 // Server is a running cluster. Exec, DSN, Port and SocketFolder may be called from any goroutine while it runs, the methods
@@ -212,7 +214,10 @@ func (s *Server) configure(opts Options) error {
 	if _, err := file.Write(lines.Bytes()); err != nil {
 		return errors.Join(err, file.Close())
 	}
-	return errors.Join(file.Close(), s.writeHBA(opts.HBA))
+	if opts.Standby {
+		err = os.WriteFile(filepath.Join(s.dataFolder(), "standby.signal"), nil, 0o600)
+	}
+	return errors.Join(err, file.Close(), s.writeHBA(opts.HBA))
 }
 
 // writeHBA writes pg_hba.conf, which belongs to the server's owner already.
