@@ -17,11 +17,20 @@ var (
 	idleSetting = regexp.MustCompile(`set_config\('idle_session_timeout', '(\d+)'`)
 )
 
-// execute runs one statement and returns its result, all but the ReadyForQuery.
-func (sess *session) execute(sql string) []pgproto3.BackendMessage {
+// execute runs one statement and returns its result, all but the ReadyForQuery. It reports false, and does nothing, when the
+// session has ended: a backend that is gone takes no lock any more.
+func (sess *session) execute(sql string) (result []pgproto3.BackendMessage, alive bool) {
 	s := sess.server
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if sess.over {
+		return nil, false
+	}
+	return sess.executeLocked(sql), true
+}
+
+func (sess *session) executeLocked(sql string) []pgproto3.BackendMessage {
+	s := sess.server
 	s.statements = append(s.statements, Statement{At: time.Now(), Client: sess.client.name, PID: sess.pid, SQL: sql})
 	defer sess.goIdleLocked()
 	if value, ok := s.answers[sql]; ok {
