@@ -1,7 +1,7 @@
 // Package collector turns lockwatch snapshots into Prometheus metrics.
 //
 // One Collect takes one snapshot of each target and emits constant metrics from it, so the samples of a scrape belong
-// together and a scrape never waits for a database. While a target is down, or its last poll is three intervals old, only
+// together and a scrape never waits for a database. While a target is down, or its last poll is older than lockwatch.Snapshot.Fresh allows, only
 // leader_lock_up 0, the counters and the poll's own metrics are there: what is not known is absent, never 0 and never the
 // last holder. A Collector is safe from any goroutine.
 package collector

@@ -6,7 +6,7 @@
 //	┌──────┐ ─────────────────────────────> ┌────┐
 //	│ down │                                │ up │ ─┐ poll answered
 //	└──────┘ <───────────────────────────── └────┘ <┘
-//	    poll failed, with one reason; or no poll for three intervals
+//	    poll failed, with one reason; or no poll for thrice the time between two
 //
 // # Invariants
 //

@@ -2,7 +2,7 @@ package lockwatch
 
 import "time"
 
-// staleAfter is the number of intervals after which a Snapshot says nothing any more.
+// staleAfter is how many times the time between two polls must pass until a Snapshot says nothing any more.
 const staleAfter = 3
 
 // Reason is why a poll failed.
@@ -64,7 +64,7 @@ type LockState struct {
 
 	Terms           uint64        // terms seen, the one found at the start included
 	Unheld          time.Duration // time seen without an exclusive holder
-	MultipleHolders time.Duration // time seen with more than one granted row
+	MultipleHolders time.Duration // time seen with more than one session that has the lock
 	Handover        Histogram     // from the end of a term to the start of the next, in seconds
 }
 
