@@ -1,6 +1,7 @@
 package leader_test
 
 import (
+	"strconv"
 	"testing"
 	"time"
 
@@ -42,3 +43,7 @@ func terminateHolder(t *testing.T, server *leadertest.Server) {
 		t.Fatalf("no session to terminate: lock held %v by %d", held, pid)
 	}
 }
+
+func key() lockkey.Key { return lockkey.BackgroundLeader() }
+
+func decimal(n uint32) string { return strconv.FormatUint(uint64(n), 10) }

@@ -4,11 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"math"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/plexsphere/leader-exporter/lockkey"
 )
 
 // DefaultCheckInterval is the CheckInterval of a Config that sets none.
@@ -33,6 +34,15 @@ type Config struct {
 	// Logger receives one line per change of state and per failed check. Nil means slog.Default().
 	Logger *slog.Logger
 
+	// Key names the lock. The zero Key means lockkey.BackgroundLeader(). Electors with different keys elect independently of
+	// each other. Give those that share a process a Registerer each.
+	Key lockkey.Key
+
+	// WakeOnRelease makes a standby listen on a connection of its own, so that it learns of a lock that is given back within
+	// milliseconds; off, it learns at its next check. The leader notifies as it unlocks, after a clean stop and a step-down, so
+	// set it on all replicas or none. It costs a standby one connection that it takes out of Pool for good.
+	WakeOnRelease bool
+
 	// Registerer receives the gauge plexsphere_background_leader, present with 0 from New on. Nil registers none. Electors
 	// that share a Registerer write to one series; give each its own when several run in one process.
 	Registerer prometheus.Registerer
@@ -45,6 +55,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.Logger == nil {
 		c.Logger = slog.Default()
+	}
+	if c.Key.IsZero() {
+		c.Key = lockkey.BackgroundLeader()
 	}
 	return c
 }
@@ -65,16 +78,8 @@ func New(cfg Config) (*Elector, error) {
 		interval:   cfg.CheckInterval,
 		logger:     cfg.Logger,
 		gauge:      gauge,
-		statements: newStatements(orphanBoundMillis(cfg.CheckInterval)),
+		key:        cfg.Key,
+		wakes:      cfg.WakeOnRelease,
+		statements: newStatements(cfg.Key, cfg.CheckInterval, cfg.WakeOnRelease),
 	}, nil
-}
-
-// orphanBoundMillis returns the idle_session_timeout of the lock session: four check intervals, in milliseconds, kept
-// within what the setting takes (manual, "Client Connection Defaults": an integer, and 0 would switch it off).
-func orphanBoundMillis(interval time.Duration) int64 {
-	const intervals = 4
-	if interval > math.MaxInt32*time.Millisecond/intervals {
-		return math.MaxInt32
-	}
-	return max(1, (intervals * interval).Milliseconds())
 }

@@ -7,8 +7,10 @@
 //	┌─────────┐ ───────────────────────────────────────> ┌────────┐
 //	│ standby │                                          │ leader │
 //	└─────────┘ <─────────────────────────────────────── └────────┘
-//	     │        SELECT 1 fails or is not answered           │
-//	     │          within one CheckInterval                  │
+//	     │        the session ends; SELECT 1 fails or is      │
+//	     │        not answered within one CheckInterval; no   │
+//	     │        good check for three; StepDown              │
+//	     │                                                    │
 //	     │ Run's ctx ends                        Run's ctx ends: end the term,
 //	     v                                       unlock, close the connection
 //	 Run returns nil <────────────────────────────────────────┘
@@ -20,6 +22,7 @@
 //   - I3: all of that has happened before the unlock is sent and before the connection closes.
 //   - I4: a connection on which the lock was asked for goes back to the pool only after a definite refusal.
 //   - I5: no statement and no acquire is without a deadline.
+//   - I6: a term does not outlive its last good check by more than three CheckIntervals, and one that ended does not come back.
 //
 // # Concurrency
 //
@@ -28,8 +31,9 @@
 //
 // # What this does not guarantee
 //
-// The lock lives in the server. A leader that lost its session learns it at its next check, so for up to two
-// CheckIntervals and the unit of work then running, two replicas may both work. Writes made on the leader have to stay
-// correct under that, for example as compare-and-set statements. A connection pooler in transaction mode cannot carry a
-// session lock at all. The rules, their bounds and the tests that hold them are in docs/leader.md.
+// The lock lives in the server. A leader that lost its session learns it at once or, if the news is lost with the network,
+// within two CheckIntervals, so for that time and the unit of work then running, two replicas may both work. Writes made on
+// the leader have to stay correct under that: make them compare-and-set statements, or compare the Fence. A connection pooler
+// in transaction mode cannot carry a session lock at all; behind one nobody leads. The rules, their bounds and the tests that
+// hold them are in docs/leader.md.
 package leader

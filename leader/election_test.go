@@ -158,15 +158,14 @@ func TestLateReplyToTheLockStatementLeavesNoLock(t *testing.T) {
 	}
 }
 
-// R8: a leader whose session ends is a standby at its next check and says why.
-func TestTerminatedLeaderDemotesItselfAtTheNextCheck(t *testing.T) {
+// R8, R20: a leader whose session ends is a standby at once and says why.
+func TestTerminatedLeaderDemotesItselfAtOnce(t *testing.T) {
 	inBubble(t, func(t *testing.T, server *leadertest.Server) {
 		a := newReplica(t, server.Client("a").Pool(t), interval).run(t)
 		time.Sleep(interval / 2)
 		ctx, cancel, _ := a.Term(context.Background())
 		defer cancel()
 		terminateHolder(t, server)
-		time.Sleep(interval / 2)
 		synctest.Wait()
 		a.requireStandby(t)
 		if cause := context.Cause(ctx); !errors.Is(cause, leader.ErrLeadershipLost) {
@@ -175,7 +174,9 @@ func TestTerminatedLeaderDemotesItselfAtTheNextCheck(t *testing.T) {
 		if got := a.logs.with("WARN background leader lock lost"); len(got) != 1 || !strings.Contains(got[0], "57P01") {
 			t.Errorf("lines of the lost lock: %q; want one with the ping error", got)
 		}
-		time.Sleep(interval)
+		time.Sleep(interval/2 - time.Millisecond)
+		a.requireStandby(t)
+		time.Sleep(time.Millisecond)
 		synctest.Wait()
 		a.requireLeader(t) // "a standby, and tries the lock again at its next check"
 	})

@@ -11,13 +11,9 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/plexsphere/leader-exporter/lockkey"
 )
-
-// shutdownGrace is how long Run goes on after its context has ended: for the check that is under way and the unlock
-// together (the spec's 2-second context).
-const shutdownGrace = 2 * time.Second
-
-var errShutdown = fmt.Errorf("no answer within %v of the end of Run's context", shutdownGrace)
 
 // Elector takes part in the election of one background leader. Make it with New.
 type Elector struct {
@@ -25,13 +21,19 @@ type Elector struct {
 	interval   time.Duration
 	logger     *slog.Logger
 	gauge      prometheus.Gauge
+	key        lockkey.Key
+	wakes      bool // Config.WakeOnRelease
 	statements statements
 
-	running atomic.Bool
-	held    *lockSession // owned by Run; not nil while the server may hold the lock for this replica
+	held *session // owned by Run; not nil while the server may hold the lock for this replica
+	ear  *session // owned by Run; the session on which a standby listens, with WakeOnRelease
 
-	mu      sync.Mutex           // guards writes to current, the gauge, and the members of the current term
-	current atomic.Pointer[term] // nil on a standby; read from any goroutine
+	mu        sync.Mutex           // guards the fields below, the gauge, and the members of the current term
+	current   atomic.Pointer[term] // nil on a standby; written under mu, read from any goroutine
+	running   bool
+	interrupt context.CancelFunc // ends the present wait of Run; nil while Run does not wait
+	asked     *request           // a step-down that Run has not carried out yet
+	restUntil time.Time          // no lock is asked for before it
 }
 
 // Run takes part in the election until ctx ends: it checks once at its start and then every CheckInterval. It then ends
@@ -41,48 +43,35 @@ type Elector struct {
 // A panic, for example of the Logger or of a hook of the Pool, ends the term and closes the lock connection before it
 // leaves Run. Run may be called again after it has returned or panicked. A call while another one runs returns an error.
 func (e *Elector) Run(ctx context.Context) error {
-	if !e.running.CompareAndSwap(false, true) {
+	if !e.begin() {
 		return errors.New("leader: run: this elector is already running")
 	}
-	defer e.running.Store(false)
+	defer e.finish()
 	defer e.abandon(ctx)
 	grace, stop := e.outlive(ctx)
 	defer stop()
-	ticker := time.NewTicker(e.interval)
-	defer ticker.Stop()
-	for {
+	for due := time.Now(); ; {
 		e.check(ctx, grace)
-		select {
-		case <-ctx.Done():
+		due = e.following(due)
+		if !e.await(ctx, grace, due) {
 			e.resign(grace)
 			return nil
-		case <-ticker.C:
 		}
 	}
 }
 
-// outlive returns a context that goes on for shutdownGrace after ctx has ended, and ends the term at the moment ctx ends,
-// also while a check is under way. The function that it returns waits for the goroutine that does so: left behind, it could
-// end a term of the next Run.
-func (e *Elector) outlive(ctx context.Context) (context.Context, context.CancelFunc) {
-	grace, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
-	ended := make(chan struct{})
-	unhook := context.AfterFunc(ctx, func() {
-		defer close(ended)
-		e.endTerm()
-		timer := time.NewTimer(shutdownGrace)
-		defer timer.Stop()
-		select {
-		case <-timer.C:
-			cancel(errShutdown)
-		case <-grace.Done():
-		}
-	})
-	return grace, func() {
-		cancel(nil)
-		if !unhook() {
-			<-ended
-		}
+// following returns when the next check is due, after one that was due at the given moment: an interval later, or now when
+// that has passed. A check that came early does not move the next one.
+func (e *Elector) following(due time.Time) time.Time {
+	now := time.Now()
+	next := due.Add(e.interval)
+	switch {
+	case now.Before(due):
+		return due
+	case next.Before(now):
+		return now
+	default:
+		return next
 	}
 }
 
@@ -93,76 +82,78 @@ func (e *Elector) check(ctx, grace context.Context) {
 	}
 	bounded, cancel := context.WithTimeoutCause(grace, e.interval, fmt.Errorf("no answer within one check interval (%v)", e.interval))
 	defer cancel()
-	if e.held != nil {
+	switch {
+	case e.held != nil:
 		e.verify(ctx, bounded)
-		return
+	case !e.resting():
+		e.campaign(ctx, bounded)
 	}
-	e.campaign(ctx, bounded)
 }
 
-// campaign is the check of a standby. bounded outlives ctx for as long as an answer about the lock may take.
-func (e *Elector) campaign(ctx, bounded context.Context) {
-	held, err := e.tryLock(ctx, bounded)
-	if err != nil {
-		if ctx.Err() == nil {
-			//nolint:sloglint // the spec asks for this very text as the message
-			e.logger.WarnContext(ctx, fmt.Sprintf("leader: acquire lock connection: %v", err))
+// await passes the time until the next check is due, and returns true then. Meanwhile it gives up a term whose session ended
+// and carries out step-downs. It returns false when ctx has ended.
+func (e *Elector) await(ctx, grace context.Context, due time.Time) bool {
+	for {
+		event, err := e.listen(ctx, due)
+		switch {
+		case ctx.Err() != nil:
+			return false
+		case e.stepDownAsked():
+			e.carryOutStepDown(grace)
+		case err != nil:
+			e.lose(ctx, err)
+		case event == notified && e.held == nil:
+			return true
+		case !time.Now().Before(due):
+			return true
 		}
-		return
 	}
-	e.held = held
-	if held == nil || !e.startTerm(ctx) {
-		return
+}
+
+// listen waits on the session that Run keeps, if any, until it ends or is notified, or until something wakes Run: the
+// moment due, the end of ctx, or a step-down. It has no goroutine, so that a panic of one of the pool's hooks unwinds Run.
+func (e *Elector) listen(ctx context.Context, due time.Time) (event, error) {
+	wake, interrupt := context.WithDeadline(ctx, due)
+	defer interrupt()
+	e.setInterrupt(interrupt)
+	defer e.setInterrupt(nil)
+	switch {
+	case e.held != nil:
+		return e.held.listen(wake)
+	case e.ear != nil:
+		return e.ear.listen(wake)
+	default:
+		<-wake.Done()
+		return woken, nil
 	}
-	e.logger.InfoContext(ctx, "background leader lock acquired", slog.Uint64("pid", uint64(held.pid)))
 }
 
 // verify is the check of the leader. One that fails after ctx has ended is the unlock's to report: the term is over.
 func (e *Elector) verify(ctx, bounded context.Context) {
-	err := e.held.ping(bounded, e.statements.ping)
-	if err == nil || ctx.Err() != nil {
+	sent := time.Now()
+	t := e.leading()
+	if t == nil {
+		e.lose(ctx, e.errStale())
+		return
+	}
+	err := e.held.verify(bounded, e.endTerm)
+	switch {
+	case ctx.Err() != nil:
+	case err != nil:
+		e.lose(ctx, err)
+	default:
+		e.renew(t, sent)
+	}
+}
+
+// lose ends the term and closes the session of a leader that is none any more, or of a listening standby.
+func (e *Elector) lose(ctx context.Context, cause error) {
+	if e.held == nil {
+		e.dropEar()
 		return
 	}
 	pid := e.held.pid
 	e.endTerm()
-	e.dropSession()
-	e.logger.WarnContext(ctx, "background leader lock lost", slog.Uint64("pid", uint64(pid)), slog.Any("error", err))
-}
-
-// resign gives the lock back at the end of Run. The term ends before the unlock is sent, so that no other replica can lead
-// while work of this one has not been told to stop.
-func (e *Elector) resign(grace context.Context) {
-	e.endTerm()
-	if e.held == nil {
-		return
-	}
-	pid := e.held.pid
-	err := e.held.unlock(grace, e.statements.unlock)
-	e.dropSession()
-	if err != nil {
-		e.logger.WarnContext(grace, "background leader unlock failed", slog.Uint64("pid", uint64(pid)), slog.Any("error", err))
-		return
-	}
-	e.logger.InfoContext(grace, "background leader lock released", slog.Uint64("pid", uint64(pid)))
-}
-
-// abandon leaves no lock behind when a panic or runtime.Goexit unwinds Run; after a normal return it finds nothing to do.
-// It does not unlock, because the connection may be in the middle of a statement.
-func (e *Elector) abandon(ctx context.Context) {
-	led := e.IsLeader()
-	e.endTerm()
-	if e.held == nil {
-		return
-	}
-	e.dropSession()
-	if led {
-		e.logger.WarnContext(ctx, "background leader lock abandoned after a panic")
-	}
-}
-
-// dropSession closes the lock connection, and with it the session and the lock.
-func (e *Elector) dropSession() {
-	held := e.held
-	e.held = nil
-	held.close()
+	e.dropHeld()
+	e.logger.WarnContext(ctx, "background leader lock lost", slog.Uint64("pid", uint64(pid)), slog.Any("error", cause))
 }

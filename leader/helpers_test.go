@@ -67,16 +67,20 @@ type replica struct {
 	returned chan error // what Run returned
 }
 
-// newReplica makes an elector on the pool without running it.
-func newReplica(tb testing.TB, pool *pgxpool.Pool, checkInterval time.Duration) *replica {
+// newReplica makes an elector on the pool without running it. Each configure function may change its configuration.
+func newReplica(tb testing.TB, pool *pgxpool.Pool, checkInterval time.Duration, configure ...func(*leader.Config)) *replica {
 	tb.Helper()
 	r := &replica{pool: pool, logs: &logs{}, registry: prometheus.NewRegistry(), returned: make(chan error, 1)}
-	elector, err := leader.New(leader.Config{
+	config := leader.Config{
 		Pool:          pool,
 		CheckInterval: checkInterval,
 		Logger:        slog.New(r.logs),
 		Registerer:    r.registry,
-	})
+	}
+	for _, f := range configure {
+		f(&config)
+	}
+	elector, err := leader.New(config)
 	if err != nil {
 		tb.Fatal(err)
 	}

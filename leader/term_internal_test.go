@@ -3,14 +3,15 @@ package leader
 import (
 	"context"
 	"testing"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 )
 
 // R13: a term that ended between the look and the join hands out nothing; a cancelled context leaves its term.
 func TestJoinOfAnEndedTermIsRefused(t *testing.T) {
-	e := &Elector{gauge: prometheus.NewGauge(prometheus.GaugeOpts{Name: "g"})}
-	e.startTerm(t.Context())
+	e := &Elector{interval: time.Hour, gauge: prometheus.NewGauge(prometheus.GaugeOpts{Name: "g"})}
+	e.startTerm(t.Context(), 1, time.Now())
 	open := e.current.Load()
 	_, leave, ok := e.join(t.Context(), open)
 	if !ok || len(open.members) != 1 {
@@ -36,8 +37,8 @@ func (s spyGauge) Set(float64) { s.at() }
 
 // I2: the gauge is 0 before the term's contexts end.
 func TestGaugeTurnsBeforeTheContextsEnd(t *testing.T) {
-	e := &Elector{gauge: spyGauge{at: func() {}}}
-	e.startTerm(t.Context())
+	e := &Elector{interval: time.Hour, gauge: spyGauge{at: func() {}}}
+	e.startTerm(t.Context(), 1, time.Now())
 	ctx, leave, _ := e.join(t.Context(), e.current.Load())
 	defer leave()
 	e.gauge = spyGauge{at: func() {

@@ -46,6 +46,8 @@ type Options struct {
 	Settings map[string]string
 	// HBA are the lines of pg_hba.conf. Empty trusts every local and loopback connection.
 	HBA []string
+	// Files are written into the data folder, by name, readable by the server alone.
+	Files map[string]string
 	// Standby starts the cluster as a hot standby without a primary; SELECT pg_promote() ends that.
 	Standby bool
 }
@@ -217,7 +219,21 @@ func (s *Server) configure(opts Options) error {
 	if opts.Standby {
 		err = os.WriteFile(filepath.Join(s.dataFolder(), "standby.signal"), nil, 0o600)
 	}
-	return errors.Join(err, file.Close(), s.writeHBA(opts.HBA))
+	err = errors.Join(err, file.Close(), s.writeHBA(opts.HBA))
+	for name, content := range opts.Files {
+		err = errors.Join(err, s.writeFile(name, content))
+	}
+	return err
+}
+
+// writeFile writes a new file of the server's owner into the data folder.
+func (s *Server) writeFile(name, content string) error {
+	path := filepath.Join(s.dataFolder(), name)
+	err := os.WriteFile(path, []byte(content), 0o600)
+	if as := s.template.as; err == nil && as != nil {
+		err = os.Chown(path, int(as.Uid), int(as.Gid))
+	}
+	return err
 }
 
 // writeHBA writes pg_hba.conf, which belongs to the server's owner already.

@@ -15,21 +15,20 @@ type Server struct {
 	version    string
 	recovery   bool
 	hollow     bool
+	pooler     Pooler
+	shared     *session // the one backend of a pooler in transaction mode
 	stopped    bool
 	lastPID    uint32
+	lastXID    uint64
 	sessions   map[uint32]*session
 	locks      map[lockkey.Key]*lock
 	answers    map[string]string
 	statements []Statement
+	unrecorded bool
+	observe    func(LockChange)
 	cancels    int
 
 	serving sync.WaitGroup // one for each goroutine of a session
-}
-
-// lock is an advisory lock that a session holds, count times.
-type lock struct {
-	holder *session
-	count  int
 }
 
 // Statement is one statement that the server received.
@@ -118,22 +117,19 @@ func (s *Server) Start() {
 	s.stopped = false
 }
 
-// Holder returns the client and the backend that hold the lock, by the server's own books.
-func (s *Server) Holder(key lockkey.Key) (client string, pid uint32, held bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	l, ok := s.locks[key]
-	if !ok {
-		return "", 0, false
-	}
-	return l.holder.client.name, l.holder.pid, true
-}
-
 // Sessions returns the number of sessions that the server has open.
 func (s *Server) Sessions() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.sessions)
+}
+
+// SetRecording says whether the server keeps the statements that it receives for Statements. It does from the beginning on;
+// a test of thousands of hours has no room for them.
+func (s *Server) SetRecording(record bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.unrecorded = !record
 }
 
 // Statements returns a copy of all that the server received, oldest first.

@@ -1,15 +1,12 @@
 package leadertest
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"net"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgproto3"
-
-	"github.com/plexsphere/leader-exporter/lockkey"
 )
 
 // session is one backend. A reader goroutine receives statements and a writer goroutine sends the replies, so that a
@@ -26,6 +23,8 @@ type session struct {
 
 	// Guarded by Server.mu.
 	over        bool
+	channels    []string // that it listens on
+	token       string   // the elector's, behind a pooler
 	idleTimeout time.Duration
 	idle        *time.Timer
 }
@@ -127,15 +126,13 @@ func (sess *session) startUp(backend *pgproto3.Backend) bool {
 		sess.end()
 		return false
 	}
-	sess.server.mu.Lock()
-	version := sess.server.version
-	sess.server.mu.Unlock()
+	version, pid := sess.server.greeting(sess)
 	sess.reply(
 		&pgproto3.AuthenticationOk{},
 		&pgproto3.ParameterStatus{Name: "server_version", Value: version},
 		&pgproto3.ParameterStatus{Name: "client_encoding", Value: "UTF8"},
 		&pgproto3.ParameterStatus{Name: "standard_conforming_strings", Value: "on"},
-		&pgproto3.BackendKeyData{ProcessID: sess.pid, SecretKey: []byte{0, 0, 0, 1}},
+		&pgproto3.BackendKeyData{ProcessID: pid, SecretKey: []byte{0, 0, 0, 1}},
 		ready(),
 	)
 	return true
@@ -163,14 +160,7 @@ func (sess *session) handle(message pgproto3.FrontendMessage) bool {
 
 // reply queues messages for the client.
 func (sess *session) reply(messages ...pgproto3.BackendMessage) {
-	r := reply{due: time.Now().Add(sess.client.network.currentDelay())}
-	for _, m := range messages {
-		wire, err := m.Encode(r.wire)
-		if err != nil {
-			panic(fmt.Sprintf("leadertest: encode %T: %v", m, err)) // a bug of this package
-		}
-		r.wire = wire
-	}
+	r := reply{wire: encode(messages...), due: time.Now().Add(sess.client.network.currentDelay())}
 	select {
 	case sess.replies <- r:
 	case <-sess.ended:
@@ -194,11 +184,7 @@ func (sess *session) endLocked(goodbye []byte) {
 		sess.idle.Stop()
 	}
 	delete(sess.server.sessions, sess.pid)
-	for key, l := range sess.server.locks {
-		if l.holder == sess {
-			delete(sess.server.locks, key)
-		}
-	}
+	sess.releaseAllLocked()
 	sess.goodbye = goodbye
 	close(sess.ended)
 }
@@ -218,44 +204,6 @@ func (sess *session) goIdleLocked() {
 	})
 }
 
-// tryLockLocked is pg_try_advisory_lock.
-func (sess *session) tryLockLocked(key lockkey.Key) bool {
-	l, taken := sess.server.locks[key]
-	switch {
-	case sess.server.hollow:
-		return true
-	case !taken:
-		sess.server.locks[key] = &lock{holder: sess, count: 1}
-		return true
-	case l.holder == sess:
-		l.count++
-		return true
-	default:
-		return false
-	}
-}
-
-// unlockLocked is pg_advisory_unlock.
-func (sess *session) unlockLocked(key lockkey.Key) bool {
-	if sess.server.hollow {
-		return true
-	}
-	if !sess.holdsLocked(key) {
-		return false
-	}
-	l := sess.server.locks[key]
-	if l.count--; l.count == 0 {
-		delete(sess.server.locks, key)
-	}
-	return true
-}
-
-// holdsLocked reports whether pg_locks shows the lock for this session.
-func (sess *session) holdsLocked(key lockkey.Key) bool {
-	l, taken := sess.server.locks[key]
-	return taken && l.holder == sess
-}
-
 func ready() pgproto3.BackendMessage { return &pgproto3.ReadyForQuery{TxStatus: 'I'} }
 
 func failure(code, text string) *pgproto3.ErrorResponse {
@@ -264,10 +212,18 @@ func failure(code, text string) *pgproto3.ErrorResponse {
 
 // fatal returns the wire form of the message with which a backend goes.
 func fatal(code, text string) []byte {
-	message := &pgproto3.ErrorResponse{Severity: "FATAL", SeverityUnlocalized: "FATAL", Code: code, Message: text}
-	wire, err := message.Encode(nil)
-	if err != nil {
-		panic(errors.Join(errors.New("leadertest: encode a FATAL message"), err)) // a bug of this package
+	return encode(&pgproto3.ErrorResponse{Severity: "FATAL", SeverityUnlocalized: "FATAL", Code: code, Message: text})
+}
+
+// encode returns the wire form of messages.
+func encode(messages ...pgproto3.BackendMessage) []byte {
+	var wire []byte
+	for _, m := range messages {
+		longer, err := m.Encode(wire)
+		if err != nil {
+			panic(fmt.Sprintf("leadertest: encode %T: %v", m, err)) // a bug of this package
+		}
+		wire = longer
 	}
 	return wire
 }

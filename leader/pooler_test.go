@@ -1,0 +1,94 @@
+package leader_test
+
+import (
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/plexsphere/leader-exporter/leader/leadertest"
+)
+
+// R25: behind a pooler in session mode a replica leads, checks that the session is its own, and hands over.
+func TestSessionPoolerElectsALeader(t *testing.T) {
+	inBubble(t, func(t *testing.T, server *leadertest.Server) {
+		server.SetPooler(leadertest.SessionPooler)
+		a := newReplica(t, server.Client("a").Pool(t), interval).run(t)
+		b := newReplica(t, server.Client("b").Pool(t), interval).run(t)
+		time.Sleep(20*interval + interval/2)
+		first, second := a, b
+		if b.IsLeader() {
+			first, second = b, a
+		}
+		first.requireLeader(t)
+		second.requireStandby(t)
+		if got := append(a.logs.with("WARN"), b.logs.with("WARN")...); len(got) != 0 {
+			t.Errorf("warnings: %q", got)
+		}
+		if got := first.logs.with("acquired"); len(got) != 1 {
+			t.Errorf("terms: %q, want 1", got)
+		}
+		_, pid, _ := server.Holder(key())
+		if got := first.logs.with("acquired"); !strings.Contains(got[0], "pid="+decimal(pid)) {
+			t.Errorf("%q does not name backend %d", got, pid)
+		}
+		first.stop()
+		<-first.returned
+		requireHolder(t, server, "nobody")
+		time.Sleep(interval + interval/2)
+		second.requireLeader(t)
+	})
+}
+
+// R25, L26: behind a pooler in transaction mode nobody leads, no lock is taken, and every attempt names the cause.
+func TestTransactionPoolerElectsNobody(t *testing.T) {
+	inBubble(t, func(t *testing.T, server *leadertest.Server) {
+		server.SetPooler(leadertest.TransactionPooler)
+		server.Observe(func(change leadertest.LockChange) { t.Errorf("a lock was taken: %+v", change) })
+		a := newReplica(t, server.Client("a").Pool(t), interval).run(t)
+		b := newReplica(t, server.Client("b").Pool(t), interval).run(t)
+		time.Sleep(20*interval + interval*3/4)
+		for _, r := range []*replica{a, b} {
+			r.requireStandby(t)
+			if got := r.logs.with("WARN leader: acquire lock connection: a connection pooler does not keep this client's session to itself"); len(got) != 21 {
+				t.Errorf("%d warnings name the pooler, want one a check; log %q", len(got), r.logs.with(""))
+			}
+		}
+	})
+}
+
+// R25: a pooler that changes to transaction mode under a leader ends its term at the next check.
+func TestPoolerThatStopsToKeepTheSessionEndsTheTerm(t *testing.T) {
+	inBubble(t, func(t *testing.T, server *leadertest.Server) {
+		server.SetPooler(leadertest.SessionPooler)
+		a := newReplica(t, server.Client("a").Pool(t), interval).run(t)
+		time.Sleep(interval + interval/2)
+		a.requireLeader(t)
+		server.SetPooler(leadertest.TransactionPooler)
+		time.Sleep(interval)
+		a.requireStandby(t)
+		if got := a.logs.with("WARN background leader lock lost"); len(got) != 1 || !strings.Contains(got[0], "pooler") {
+			t.Errorf("log: %q", a.logs.with(""))
+		}
+		time.Sleep(4 * interval)
+		requireHolder(t, server, "nobody")
+	})
+}
+
+// R25: a stop in the middle of the trial by which the pooler is told apart ends it at once.
+func TestStopDuringThePoolerTrialReturnsAtOnce(t *testing.T) {
+	inBubble(t, func(t *testing.T, server *leadertest.Server) {
+		server.SetPooler(leadertest.TransactionPooler)
+		a := newReplica(t, server.Client("a").Pool(t), interval).run(t)
+		synctest.Wait()
+		begin := time.Now()
+		a.stop()
+		<-a.returned
+		if took := time.Since(begin); took != 0 {
+			t.Errorf("Run returned %v after the cancel", took)
+		}
+		if lines := a.logs.with(""); len(lines) != 0 {
+			t.Errorf("a stopped attempt was logged: %q", lines)
+		}
+	})
+}

@@ -1,0 +1,63 @@
+package leader
+
+import (
+	"testing"
+	"time"
+	"unsafe"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// at returns the present moment less the two ages: what a clock reading made earlier looks like when the wall clock and the
+// monotonic one have since gone on by different times, because the machine was suspended or the clock was set.
+func at(tb testing.TB, wall, monotonic time.Duration) time.Time {
+	tb.Helper()
+	moment := time.Now().Add(-wall)
+	// time.Time keeps the monotonic reading, in nanoseconds, in its second word; there is no other way to set it.
+	reading := (*int64)(unsafe.Add(unsafe.Pointer(&moment), unsafe.Sizeof(uint64(0))))
+	*reading += int64(wall - monotonic)
+	return moment
+}
+
+// R21: the age of the last good check is taken by the clock that says more.
+func TestStalenessGoesByTheClockThatSaysMore(t *testing.T) {
+	const interval = time.Minute
+	for name, test := range map[string]struct {
+		wall, monotonic time.Duration
+		stale           bool
+	}{
+		"both say a moment":                  {time.Second, time.Second, false},
+		"both say two intervals":             {2 * interval, 2 * interval, false},
+		"both say three intervals":           {3 * interval, 3 * interval, true},
+		"suspended: only the wall clock ran": {time.Hour, time.Second, true},
+		"wall clock set back by an hour":     {3*interval - time.Hour, 3 * interval, true},
+		"wall clock behind, all is well":     {-time.Hour, time.Second, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := &Elector{interval: interval, gauge: prometheus.NewGauge(prometheus.GaugeOpts{Name: "g"})}
+			if !e.startTerm(t.Context(), 1, time.Now()) {
+				t.Fatal("no term")
+			}
+			defer e.endTerm()
+			sent := at(t, test.wall, test.monotonic)
+			e.current.Load().checked.Store(&sent)
+			if got := e.IsLeader(); got == test.stale {
+				t.Errorf("IsLeader = %v with a check %v ago by the wall clock and %v by the monotonic one", got, test.wall, test.monotonic)
+			}
+			if _, leads := e.Fence(); leads == test.stale {
+				t.Errorf("Fence says %v", leads)
+			}
+			if got := e.startTerm(t.Context(), 2, sent); got == test.stale {
+				t.Errorf("startTerm on a grant of that age = %v", got)
+			}
+		})
+	}
+}
+
+// R21: three of the longest interval are not a negative time.
+func TestStalenessOfAnEndlessIntervalIsFarAway(t *testing.T) {
+	e := &Elector{interval: 1<<63 - 1}
+	if got := e.staleAfter(); got < e.interval {
+		t.Errorf("stale after %v", got)
+	}
+}
