@@ -2,10 +2,13 @@ package leader_test
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/plexsphere/leader-exporter/internal/pgserver"
+	"github.com/plexsphere/leader-exporter/internal/pgserver/pgtest"
 	"github.com/plexsphere/leader-exporter/leader"
 	"github.com/plexsphere/leader-exporter/leader/leadertest"
 )
@@ -71,4 +74,63 @@ func TestContextsOfATermCarryItsFence(t *testing.T) {
 			t.Error("a context of no term has a fence")
 		}
 	})
+}
+
+// R22: the statement of the example refuses a leader that was replaced, and lets its successor write.
+func TestPostgresFencedWriteOfAReplacedLeaderIsRefused(t *testing.T) {
+	t.Parallel()
+	db := pgtest.Database(t)
+	admin := db.Connect(t)
+	if _, err := admin.Exec(t.Context(), `CREATE TABLE cursors (name text PRIMARY KEY, position bigint, fence bigint);
+		INSERT INTO cursors VALUES ('relay', 0, 0)`); err != nil {
+		t.Fatal(err)
+	}
+	a := newReplica(t, db.Pool(t), quick).run(t)
+	awaitLeader(t, a)
+	old, cancel, _ := a.Term(t.Context())
+	defer cancel()
+	if err := moveCursor(old, a.pool, 1); err != nil {
+		t.Errorf("the leader's write: %v", err)
+	}
+	if err := a.StepDown(t.Context(), time.Hour); err != nil {
+		t.Error(err)
+	}
+	b := newReplica(t, db.Pool(t), quick).run(t)
+	awaitLeader(t, b)
+	if ran, err := b.Do(t.Context(), func(ctx context.Context) error { return moveCursor(ctx, b.pool, 2) }); !ran || err != nil {
+		t.Errorf("the successor's write: %v, %v", ran, err)
+	}
+	// The paused leader's work goes on: its context has ended, a write that does not look at it comes too late.
+	if err := moveCursor(context.WithoutCancel(old), a.pool, 1); !errors.Is(err, errReplaced) {
+		t.Errorf("the replaced leader's write = %v, want %v", err, errReplaced)
+	}
+	var position int64
+	if err := admin.QueryRow(t.Context(), "SELECT position FROM cursors").Scan(&position); err != nil || position != 2 {
+		t.Errorf("position = %d, %v; want the successor's 2", position, err)
+	}
+}
+
+// R22: a server that crashes right after a grant hands out a greater fence afterwards, though the lock statement changed
+// nothing that PostgreSQL would flush by itself.
+func TestPostgresFenceRisesAcrossCrashes(t *testing.T) {
+	t.Parallel()
+	server := pgtest.Cluster(t, pgserver.Options{Settings: map[string]string{"wal_writer_delay": "10s"}})
+	last := uint64(0)
+	for range 4 {
+		r := newReplica(t, (&pgtest.DB{DSN: server.DSN("postgres")}).Pool(t), quick).run(t)
+		awaitLeader(t, r)
+		fence, _ := r.Fence()
+		if err := server.Stop(pgserver.Immediate); err != nil {
+			t.Fatal(err)
+		}
+		if fence <= last {
+			t.Errorf("fence %d after %d", fence, last)
+		}
+		last = fence
+		r.stop()
+		<-r.returned
+		if err := server.Start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
 }
