@@ -6,6 +6,7 @@
 #   go          Go, new enough for go.mod
 #   cc          a C compiler and the C library's headers, for the race detector
 #   postgresql  the PostgreSQL server's programs
+#   pgbouncer   PgBouncer, the connection pooler
 #   psql, prometheus, promtool, curl, git
 #
 # Nothing happens when everything is there. As root on a machine with apt-get, missing needs are installed as Debian
@@ -43,6 +44,9 @@ has_postgresql() {
 	done
 	return 1
 }
+
+# has_pgbouncer looks where internal/pgbouncer looks: PATH, and the folder that Debian keeps for root's PATH.
+has_pgbouncer() { has pgbouncer || [ -x /usr/sbin/pgbouncer ]; }
 
 # has_cc compiles, because Debian's gcc without recommends comes without the C library's headers.
 has_cc() {
@@ -84,8 +88,8 @@ cleanup() {
 	[ "$created_dropin" = no ] || rm -f "$cluster_dropin"
 }
 
-# hold_services keeps the packages from starting a Prometheus on port 9090, or a PostgreSQL, when they are installed. A
-# policy that the machine already has is left alone.
+# hold_services keeps the packages from starting a Prometheus on port 9090, a PgBouncer on port 6432, or a PostgreSQL, when
+# they are installed. A policy that the machine already has is left alone.
 hold_services() {
 	[ ! -e "$service_policy" ] || return 0
 	created_policy=yes
@@ -137,7 +141,7 @@ find_missing() {
 	for need in "$@"; do
 		case $need in
 		go) check_go && continue ;;
-		cc | postgresql) "has_$need" && continue ;;
+		cc | postgresql | pgbouncer) "has_$need" && continue ;;
 		psql | prometheus | promtool | curl | git) has "$need" && continue ;;
 		*) fail "unknown need \"$need\"; the head of tools/setup.sh lists them" ;;
 		esac
