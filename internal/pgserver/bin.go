@@ -58,14 +58,15 @@ func majorOf(folder string) int {
 	return major
 }
 
-// owner returns as whom the server runs: nil for the present user, or user postgres for root, whom PostgreSQL refuses.
-func owner() (*syscall.Credential, error) {
+// Owner returns as whom a server runs that refuses root: nil for the present user, and user postgres for root. It fails when
+// root has no such user. It is safe from any goroutine.
+func Owner() (*syscall.Credential, error) {
 	if os.Geteuid() != 0 {
 		return nil, nil
 	}
 	u, err := user.Lookup("postgres")
 	if err != nil {
-		return nil, fmt.Errorf("PostgreSQL refuses to run as root and there is no user postgres: %w", err)
+		return nil, fmt.Errorf("servers refuse to run as root, and there is no user postgres: %w", err)
 	}
 	uid, err := strconv.ParseUint(u.Uid, 10, 32)
 	if err != nil {

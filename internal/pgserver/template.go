@@ -21,7 +21,7 @@ func NewTemplate(ctx context.Context) (*Template, error) {
 	if err != nil {
 		return nil, fmt.Errorf("pgserver: %w", err)
 	}
-	as, err := owner()
+	as, err := Owner()
 	if err != nil {
 		return nil, fmt.Errorf("pgserver: %w", err)
 	}
