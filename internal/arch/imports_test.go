@@ -20,6 +20,7 @@ func mayImport() map[string][]string {
 		"internal/child":           nil,
 		"internal/pgserver":        {"internal/child"},
 		"internal/pgserver/pgtest": {"internal/pgserver"},
+		"internal/pgbouncer":       {"internal/child", "internal/pgserver"},
 		"internal/golden":          nil,
 		"internal/arch":            nil,
 		"internal/readme":          nil,
