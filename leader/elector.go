@@ -25,8 +25,10 @@ type Elector struct {
 	wakes      bool // Config.WakeOnRelease
 	statements statements
 
-	held *session // owned by Run; not nil while the server may hold the lock for this replica
-	ear  *session // owned by Run; the session on which a standby listens, with WakeOnRelease
+	// Owned by Run.
+	held        *session  // not nil while the server may hold the lock for this replica
+	ear         *session  // on which a standby listens, with WakeOnRelease
+	sharedUntil time.Time // a pooler was found not to keep sessions, and is not tried again before
 
 	mu        sync.Mutex           // guards the fields below, the gauge, and the members of the current term
 	current   atomic.Pointer[term] // nil on a standby; written under mu, read from any goroutine
@@ -140,6 +142,10 @@ func (e *Elector) verify(ctx, bounded context.Context) {
 	switch {
 	case ctx.Err() != nil:
 	case err != nil:
+		e.endTerm()
+		if errors.Is(err, errSharedSession) {
+			e.reclaim(bounded)
+		}
 		e.lose(ctx, err)
 	default:
 		e.renew(t, sent)

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
@@ -18,6 +19,10 @@ import (
 // the server to end the session after a short idle time and waits for the news. In session mode the pooler must close the
 // client's connection too, and the elector asks for the lock on the next one. In transaction mode the client stays connected
 // and hears nothing, and the elector takes no lock at all.
+//
+// A pooler in transaction mode lets go of the backend once it has passed the answer on. One that is slow could pass the
+// answer and the news on together, which proves nothing. So the answer must have arrived before the idle time, which began
+// after the statement was sent, can have run out.
 
 // route is how a connection reaches its backend.
 type route bool
@@ -47,11 +52,34 @@ func (e *Elector) prepare(s *session, way route) string {
 	return fmt.Sprintf(e.statements.pooled, token)
 }
 
-// proveSessionMode returns nil when the pooler ends the connection of s with its backend, which was told to end soon. The session is
-// closed either way.
+// proveSessionMode returns nil when the pooler ends the connection of s together with its backend, which is told to end soon.
+// The session is closed either way. A trial that failed is not repeated for a while: it may end a backend that the pooler has
+// just given to another client.
 func (e *Elector) proveSessionMode(ctx, bounded context.Context, s *session) error {
+	const rest = 12 // intervals
 	defer e.discard(s)
-	wake, cancel := context.WithTimeout(bounded, e.interval/2)
+	if time.Now().Before(e.sharedUntil) {
+		return errSharedSession
+	}
+	sent := time.Now()
+	if _, err := ask(bounded, s.conn, e.statements.trial, nothing); err != nil {
+		return err
+	}
+	trial := trialTime(e.interval)
+	if took := time.Since(sent); took >= trial {
+		return fmt.Errorf("the connection goes through a pooler that took %v to answer: within %v it could be told whether it keeps sessions", took, trial)
+	}
+	err := s.awaitEnd(ctx, bounded, 2*trial)
+	if errors.Is(err, errSharedSession) {
+		e.sharedUntil = sent.Add(rest * e.interval)
+	}
+	return err
+}
+
+// awaitEnd returns nil once the server has ended the session for its idleness, and errSharedSession when that does not
+// happen in time.
+func (s *session) awaitEnd(ctx, bounded context.Context, limit time.Duration) error {
+	wake, cancel := context.WithTimeout(bounded, limit)
 	defer cancel()
 	defer context.AfterFunc(ctx, cancel)()
 	for wake.Err() == nil {
@@ -62,12 +90,23 @@ func (e *Elector) proveSessionMode(ctx, bounded context.Context, s *session) err
 			return err
 		}
 	}
+	if ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
 	return errSharedSession
 }
 
-// probeMillis is the idle time after which the server ends a session behind a pooler: a twentieth of the interval. A shared
-// backend that is busy with other clients' transactions is not idle for so long, so they are not disturbed.
-func probeMillis(interval time.Duration) int64 {
-	const fraction = 20
-	return max(1, (interval / fraction).Milliseconds())
+// reclaim frees a lock that a pooler took away together with its backend, which may never be idle for long enough to end by
+// itself: it ends that backend. If this fails the lock stays, and the next replica is refused and says nothing; the exporter
+// shows who holds it.
+func (e *Elector) reclaim(bounded context.Context) {
+	_, _ = send(bounded, e.held.conn, fmt.Sprintf(e.statements.reclaim, e.held.pid), nothing)
+}
+
+// trialTime is the idle time after which the server ends a session behind a pooler: a quarter of the interval, in whole
+// milliseconds. A shared backend that is busy with other clients' transactions is not idle for so long, so they are hardly ever
+// disturbed.
+func trialTime(interval time.Duration) time.Duration {
+	const fraction = 4
+	return min(max(time.Millisecond, (interval/fraction).Truncate(time.Millisecond)), math.MaxInt32*time.Millisecond)
 }

@@ -92,3 +92,25 @@ func TestStopDuringThePoolerTrialReturnsAtOnce(t *testing.T) {
 		}
 	})
 }
+
+// R25: a pooler that is slow to answer proves nothing, since it may pass the answer and the end of the backend on together.
+func TestSlowPoolerProvesNothing(t *testing.T) {
+	inBubble(t, func(t *testing.T, server *leadertest.Server) {
+		server.SetPooler(leadertest.SessionPooler)
+		host := server.Client("a")
+		pool := host.Pool(t)
+		if err := pool.Ping(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		host.Delay(interval / 4)
+		a := newReplica(t, pool, interval).run(t)
+		time.Sleep(interval - time.Millisecond)
+		a.requireStandby(t)
+		if got := a.logs.with("WARN leader: acquire lock connection: the connection goes through a pooler that took 1.25s to answer"); len(got) != 1 {
+			t.Errorf("log: %q", a.logs.with(""))
+		}
+		host.Delay(interval / 8)
+		time.Sleep(2 * interval)
+		a.requireLeader(t)
+	})
+}

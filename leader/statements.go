@@ -24,14 +24,18 @@ const (
 // is UTF8, and a SQL_ASCII or LATIN1 database must elect a leader too.
 type statements struct {
 	direct, pooled string // the two forms of the lock statement; see lock
+	trial          string // see proveSessionMode
+	reclaim        string // see Elector.reclaim
 	unlock         string
 	subscribe      string
 }
 
-// ownLockRow selects the row of pg_locks by which this session holds the lock.
-const ownLockRow = `SELECT FROM pg_locks WHERE locktype = 'advisory' AND granted AND pid = pg_backend_pid()` +
-	` AND classid = %[2]d AND objid = %[3]d AND objsubid = %[4]d` +
+// lockRow is the condition for the row of pg_locks by which a session holds the lock.
+const lockRow = `locktype = 'advisory' AND granted AND classid = %[2]d AND objid = %[3]d AND objsubid = %[4]d` +
 	` AND database = (SELECT oid FROM pg_database WHERE datname = current_database())`
+
+// ownLockRow selects that row if this session holds the lock.
+const ownLockRow = `SELECT FROM pg_locks WHERE pid = pg_backend_pid() AND ` + lockRow
 
 // tryLock asks for the lock and answers with one outcome. PostgreSQL evaluates the branches of a CASE in order and no
 // further than it must (manual, "Expression Evaluation Rules").
@@ -58,11 +62,10 @@ const tryLock = `SELECT CASE` +
 	` ELSE '` + outcomeGranted + ` ' || pg_backend_pid()::text || ' ' || pg_current_xact_id()::text END`
 
 // foreignBackend is the branch of tryLock for a connection that may go through a pooler; see pooler.go. It takes the lock
-// for the length of the statement only, to see whether it is free.
+// in shared mode and for the length of the statement, to see whether it is free.
 const foreignBackend = ` WHEN pg_backend_pid() <> %%[1]d THEN CASE` +
-	` WHEN NOT pg_try_advisory_xact_lock(%[1]s) THEN '` + outcomeRefused + `'` +
-	` WHEN set_config('idle_session_timeout', '%[2]d', false) IS NULL THEN NULL` +
-	` ELSE '` + outcomePooled + `' END`
+	` WHEN pg_try_advisory_xact_lock_shared(%[1]s) THEN '` + outcomePooled + `'` +
+	` ELSE '` + outcomeRefused + `' END`
 
 // ownToken is the branch of tryLock, never taken, that leaves a token on a session behind a pooler.
 const ownToken = ` WHEN set_config('` + tokenSetting + `', '%s', false) IS NULL THEN NULL`
@@ -75,9 +78,11 @@ func newStatements(key lockkey.Key, interval time.Duration, wakes bool) statemen
 		return fmt.Sprintf(tryLock, call, classid, objid, objsubid, orphanBoundMillis(interval), branch)
 	}
 	s := statements{
-		direct: lock(fmt.Sprintf(foreignBackend, call, probeMillis(interval))),
-		pooled: lock(ownToken),
-		unlock: fmt.Sprintf(`SELECT pg_advisory_unlock(%s)`, call),
+		direct:  lock(fmt.Sprintf(foreignBackend, call)),
+		pooled:  lock(ownToken),
+		trial:   fmt.Sprintf(`SELECT set_config('idle_session_timeout', '%d', false)`, trialTime(interval).Milliseconds()),
+		reclaim: fmt.Sprintf(`SELECT pg_terminate_backend(pid) FROM pg_locks WHERE pid = %[1]s AND `+lockRow, `%d`, classid, objid, objsubid),
+		unlock:  fmt.Sprintf(`SELECT pg_advisory_unlock(%s)`, call),
 	}
 	if wakes {
 		channel := fmt.Sprintf("background_leader_%d_%d_%d", classid, objid, objsubid)

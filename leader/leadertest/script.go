@@ -18,8 +18,8 @@ const number = `(?:\d+|\(-\d+\)::int[48])`
 var (
 	lockCall      = regexp.MustCompile(`pg_try_advisory_lock\((` + number + `(?:, ` + number + `)?)\)`)
 	unlockCall    = regexp.MustCompile(`pg_advisory_unlock\((` + number + `(?:, ` + number + `)?)\)`)
-	foreignCheck  = regexp.MustCompile(`pg_backend_pid\(\) <> (\d+) .*?set_config\('idle_session_timeout', '(\d+)'`)
-	idleSetting   = regexp.MustCompile(`set_config\('idle_session_timeout', '(\d+)', false\) IS NULL OR`)
+	foreignCheck  = regexp.MustCompile(`pg_backend_pid\(\) <> (\d+) `)
+	idleSetting   = regexp.MustCompile(`set_config\('idle_session_timeout', '(\d+)', false\)`)
 	tokenSetting  = regexp.MustCompile(`set_config\('plexsphere\.leader', '(\w+)', false\)`)
 	tokenCheck    = regexp.MustCompile(`current_setting\('plexsphere\.leader', true\) = '(\w+)'`)
 	notification  = regexp.MustCompile(`pg_notify\('(\w+)', ''\)`)
@@ -65,6 +65,8 @@ func (sess *session) executeLocked(sql string) []pgproto3.BackendMessage {
 	case subscription.MatchString(sql):
 		sess.channels = append(sess.channels, subscription.FindStringSubmatch(sql)[1])
 		return []pgproto3.BackendMessage{&pgproto3.CommandComplete{CommandTag: []byte("LISTEN")}}
+	case idleSetting.MatchString(sql):
+		return sess.setIdleTimeoutLocked(idleSetting.FindStringSubmatch(sql)[1], "")
 	case tokenCheck.MatchString(sql):
 		if tokenCheck.FindStringSubmatch(sql)[1] != sess.token {
 			return oneRow(nil)
@@ -85,7 +87,7 @@ func (sess *session) electorStatementLocked(sql string) []pgproto3.BackendMessag
 			if !sess.couldLockLocked(key) {
 				return oneValue("refused")
 			}
-			return sess.setIdleTimeoutLocked(told[2], "pooled")
+			return oneValue("pooled")
 		}
 		if token := tokenSetting.FindStringSubmatch(sql); token != nil {
 			sess.token = token[1]
