@@ -18,6 +18,10 @@ import (
 	"github.com/plexsphere/leader-exporter/internal/pgserver"
 )
 
+// MajorVariable is the environment variable that names the major version on which the tests are meant to run. When it is set,
+// tests on a server of another version fail.
+const MajorVariable = "LEADER_EXPORTER_PG_MAJOR"
+
 // fixture is what the tests of one binary share. A missing PostgreSQL fails the tests that need it.
 type fixture struct {
 	once     sync.Once
@@ -136,15 +140,43 @@ func Eventually(tb testing.TB, within time.Duration, fact string, look func() (h
 func (f *fixture) open(tb testing.TB) (*pgserver.Server, *pgserver.Template) {
 	tb.Helper()
 	f.once.Do(func() {
-		ctx := context.Background() // outlives the test that happens to come first
-		if f.template, f.err = pgserver.NewTemplate(ctx); f.err == nil {
-			f.server, f.err = pgserver.Start(ctx, f.template, pgserver.Options{})
-		}
+		var version string
+		version, f.err = f.start(context.Background()) // outlives the test that happens to come first
+		tb.Logf("tests run on PostgreSQL %s", version)
 	})
 	if f.err != nil {
 		tb.Fatal(f.err)
 	}
 	return f.server, f.template
+}
+
+// start makes the template and the server, and returns the server's version.
+func (f *fixture) start(ctx context.Context) (version string, err error) {
+	if f.template, err = pgserver.NewTemplate(ctx); err != nil {
+		return "", err
+	}
+	if f.server, err = pgserver.Start(ctx, f.template, pgserver.Options{}); err != nil {
+		return "", err
+	}
+	return checkedVersion(ctx, f.server)
+}
+
+// checkedVersion returns the version of the server, and an error when MajorVariable asks for another.
+func checkedVersion(ctx context.Context, server *pgserver.Server) (version string, err error) {
+	conn, err := pgx.Connect(ctx, server.DSN("postgres"))
+	if err != nil {
+		return "", fmt.Errorf("pgtest: %w", err)
+	}
+	defer conn.Close(ctx)
+	var major string
+	const sql = "SELECT current_setting('server_version'), (current_setting('server_version_num')::int / 10000)::text"
+	if err := conn.QueryRow(ctx, sql).Scan(&version, &major); err != nil {
+		return "", fmt.Errorf("pgtest: %w", err)
+	}
+	if want := os.Getenv(MajorVariable); want != "" && want != major {
+		return version, fmt.Errorf("pgtest: the tests run on PostgreSQL %s, and %s=%s asks for another", version, MajorVariable, want)
+	}
+	return version, nil
 }
 
 // close ends what open made.
