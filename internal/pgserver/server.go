@@ -176,13 +176,19 @@ func (s *Server) SetHBA(ctx context.Context, lines ...string) error {
 	if err := s.writeHBA(lines); err != nil {
 		return fmt.Errorf("pgserver: %w", err)
 	}
+	// The server logs this before it reads the file, and accepts no connection in between. Whoever asked for a reload that is
+	// logged from here on, that one reads what was just written.
+	const reloading = "received SIGHUP, reloading configuration files"
+	logged := strings.Count(s.log(), reloading)
 	if err := s.process.Signal(syscall.SIGHUP); err != nil {
 		return fmt.Errorf("pgserver: %w", err)
 	}
 	ticker := time.NewTicker(probeEvery)
 	defer ticker.Stop()
-	for !strings.Contains(s.logTail(), "received SIGHUP, reloading configuration files") {
+	for strings.Count(s.log(), reloading) == logged {
 		select {
+		case <-s.process.Done():
+			return errors.New("pgserver: reload of pg_hba.conf: the server has stopped")
 		case <-ctx.Done():
 			return fmt.Errorf("pgserver: reload of pg_hba.conf: %w", context.Cause(ctx))
 		case <-ticker.C:
@@ -251,14 +257,20 @@ func (s *Server) writeHBA(lines []string) error {
 func (s *Server) dataFolder() string { return filepath.Join(s.folder, "data") }
 func (s *Server) logPath() string    { return filepath.Join(s.folder, "log") }
 
-// logTail returns the end of what the server logged since its last start.
-func (s *Server) logTail() string {
-	const tail = 4096
+// log returns what the server logged since its last start.
+func (s *Server) log() string {
 	log, err := os.ReadFile(s.logPath())
 	if err != nil {
 		return err.Error()
 	}
-	return string(log[max(0, len(log)-tail):])
+	return string(log)
+}
+
+// logTail returns the end of log.
+func (s *Server) logTail() string {
+	const tail = 4096
+	log := s.log()
+	return log[max(0, len(log)-tail):]
 }
 
 // loopback returns the addresses to listen on: IPv6's too where the machine has it.

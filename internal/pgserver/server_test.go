@@ -2,6 +2,7 @@ package pgserver_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -94,10 +95,50 @@ func TestSettingsHBAAndSocketTakeEffect(t *testing.T) {
 	if err := server.SetHBA(t.Context(), "local all all trust", "host all all all reject"); err != nil {
 		t.Fatal(err)
 	}
-	pgtest.Eventually(t, 10*time.Second, "TCP is rejected", func() (bool, string) {
-		err := server.Exec(t.Context(), "postgres", "SELECT 1")
-		return err != nil && strings.Contains(err.Error(), "28000"), "no error"
-	})
+	if err := server.Exec(t.Context(), "postgres", "SELECT 1"); err == nil || !strings.Contains(err.Error(), "28000") {
+		t.Errorf("Exec over TCP = %v, want a rejection", err)
+	}
+}
+
+func TestEachSetHBAHoldsForTheNextConnection(t *testing.T) {
+	server := pgtest.Cluster(t, pgserver.Options{})
+	for i := range 6 {
+		method, rejects := "trust", i%2 == 1
+		if rejects {
+			method = "reject"
+		}
+		if err := server.SetHBA(t.Context(), "local all all trust", "host all all all "+method); err != nil {
+			t.Fatal(err)
+		}
+		if err := server.Exec(t.Context(), "postgres", "SELECT 1"); (err != nil) != rejects {
+			t.Errorf("Exec after change %d to %s: %v", i, method, err)
+		}
+	}
+}
+
+// The log line of one reload is no sign of the next.
+func TestSetHBAThatIsNotReadIsAnError(t *testing.T) {
+	server := pgtest.Cluster(t, pgserver.Options{})
+	if err := server.SetHBA(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := server.Pause(); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	if err := server.SetHBA(ctx); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("SetHBA on a paused server = %v, want the deadline", err)
+	}
+	if err := server.Resume(); err != nil {
+		t.Fatal(err)
+	}
+	if err := server.Stop(pgserver.Immediate); err != nil {
+		t.Fatal(err)
+	}
+	if err := server.SetHBA(t.Context()); err == nil {
+		t.Error("SetHBA on a stopped server = nil")
+	}
 }
 
 func TestDatabasesOfOneClusterAreApart(t *testing.T) {
