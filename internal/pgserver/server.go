@@ -71,19 +71,25 @@ func Start(ctx context.Context, t *Template, opts Options) (*Server, error) {
 	if err := s.configure(opts); err != nil {
 		return nil, errors.Join(fmt.Errorf("pgserver: configure: %w", err), s.Close())
 	}
-	const attempts = 5 // the free port may be taken by somebody else before the server takes it
-	for range attempts {
-		if s.port, err = freePort(); err != nil {
-			break
-		}
-		if err = s.Start(ctx); err == nil || !strings.Contains(s.logTail(), addressInUse) {
-			break
-		}
-	}
-	if err != nil {
+	if err := s.startOnFreePort(ctx); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
 	return s, nil
+}
+
+// startOnFreePort chooses a port and starts the server there. The free port may be taken by somebody else before the server
+// takes it.
+func (s *Server) startOnFreePort(ctx context.Context) (err error) {
+	const attempts = 5
+	for range attempts {
+		if s.port, err = freePort(); err != nil {
+			return err
+		}
+		if err = s.Start(ctx); err == nil || !strings.Contains(s.logTail(), addressInUse) {
+			return err
+		}
+	}
+	return err
 }
 
 // Start starts a stopped server again on the same port.
@@ -105,7 +111,7 @@ func (s *Server) Start(ctx context.Context) error {
 	for {
 		// The probe goes to the socket in the server's own folder: the port may be another server's, since PostgreSQL starts
 		// when it gets but one of its addresses.
-		probeErr := s.exec(ctx, s.socketDSN("postgres"), "SELECT 1")
+		probeErr := s.exec(ctx, s.socketDSN(), "SELECT 1")
 		if strings.Contains(s.logTail(), addressInUse) {
 			return errors.Join(fmt.Errorf("pgserver: port %d: %s", s.port, addressInUse), s.Stop(Immediate))
 		}
@@ -143,9 +149,9 @@ func (s *Server) DSN(database string) string {
 	return fmt.Sprintf("postgres://postgres@127.0.0.1:%d/%s?sslmode=disable", s.port, database)
 }
 
-// socketDSN is DSN over the unix socket.
-func (s *Server) socketDSN(database string) string {
-	return fmt.Sprintf("user=postgres host=%s port=%d dbname=%s sslmode=disable", s.folder, s.port, database)
+// socketDSN is DSN("postgres") over the unix socket.
+func (s *Server) socketDSN() string {
+	return fmt.Sprintf("user=postgres host=%s port=%d dbname=postgres sslmode=disable", s.folder, s.port)
 }
 
 // Port returns the TCP port, which also names the unix socket.
@@ -207,6 +213,7 @@ func (s *Server) configure(opts Options) error {
 		"full_page_writes":        "off",
 		"shared_buffers":          "16MB",
 		"max_wal_size":            "256MB",
+		"wal_keep_size":           "64MB", // for a standby that is away for a while
 	}
 	for name, value := range opts.Settings {
 		settings[name] = value

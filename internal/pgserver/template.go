@@ -62,10 +62,15 @@ func newFolder(as *syscall.Credential) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	if as != nil {
-		err = os.Chown(folder, int(as.Uid), int(as.Gid))
+	return folder, giveTo(as, folder)
+}
+
+// giveTo makes the server's owner that of a file or folder.
+func giveTo(as *syscall.Credential, path string) error {
+	if as == nil {
+		return nil
 	}
-	return folder, err
+	return os.Chown(path, int(as.Uid), int(as.Gid))
 }
 
 // runContext runs a short program and returns what it printed. It kills the program when ctx ends.

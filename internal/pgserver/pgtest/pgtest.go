@@ -83,12 +83,28 @@ func Cluster(tb testing.TB, opts pgserver.Options) *pgserver.Server {
 	if err != nil {
 		tb.Fatal(err)
 	}
+	closeAtEnd(tb, server)
+	return server
+}
+
+// Standby starts a server that streams from the primary, which is a Cluster of the same test.
+func Standby(tb testing.TB, primary *pgserver.Server, opts pgserver.Options) *pgserver.Server {
+	tb.Helper()
+	server, err := primary.Standby(tb.Context(), opts)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	closeAtEnd(tb, server)
+	return server
+}
+
+func closeAtEnd(tb testing.TB, server *pgserver.Server) {
+	tb.Helper()
 	tb.Cleanup(func() {
 		if err := server.Close(); err != nil {
 			tb.Error(err)
 		}
 	})
-	return server
 }
 
 // Pool returns a pool on the database that is closed at the end of the test.
