@@ -22,8 +22,22 @@
 // which the pools it hands out use). Everything else gets an error that says so. It is no SQL engine: what must be true of
 // PostgreSQL itself is tested against PostgreSQL.
 //
+// # Histories
+//
+// A History takes what replicas and server saw happen, from a bubble or from processes on a real PostgreSQL. Its Check
+// decides whether the election kept its promises: one holder, rising fences, and the bounds of each Fault.
+//
+//	var h leadertest.History
+//	elector, _ := leader.New(leader.Config{Pool: pool, Registerer: h.Registerer("a")}) // records the terms
+//	h.Started("a")                                  // then go elector.Run(ctx)
+//	h.Do(ctx, elector, "a", work)                   // records the units of work
+//	h.LockGranted(pid, "a")                         // by whoever watches the server
+//	h.FaultBegan("a", leadertest.Partition)         // by whoever cuts the network, just before
+//	report, err := h.Check(leadertest.Config{})     // err joins a *Violation for each broken promise
+//
 // # Concurrency
 //
-// Every method is safe from any goroutine of the bubble. NewServer and Pool must be called inside it; both clean up at the
-// end of the test, so that no goroutine is left in the bubble.
+// Every method of Server, Client and History is safe from any goroutine, those of Server and Client within its bubble.
+// NewServer and Pool must be called inside it; both clean up at the end of the test, so that no goroutine is left in the
+// bubble.
 package leadertest
