@@ -18,6 +18,7 @@ func mayImport() map[string][]string {
 		"cmd/leader-exporter":      {"lockkey", "lockwatch", "collector"},
 		"cmd/plexsphere-demo":      {"leader", "lockkey", "internal/pgserver", "internal/child"},
 		"internal/child":           nil,
+		"internal/faultproxy":      nil,
 		"internal/pgserver":        {"internal/child"},
 		"internal/pgserver/pgtest": {"internal/pgserver"},
 		"internal/pgbouncer":       {"internal/child", "internal/pgserver"},
