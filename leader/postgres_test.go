@@ -162,7 +162,7 @@ func TestPostgresFiftyLossesLeaveThePoolWhole(t *testing.T) {
 	r.requireLeader(t)
 }
 
-// R2, L9, L24: refusals leave a pooled connection as it was; the lock connection is closed, not returned.
+// R2, L9, L23, L24: refusals leave a pooled connection as it was; the lock connection is closed, not returned.
 func TestPostgresRefusalsLeaveThePooledSessionAsItWas(t *testing.T) {
 	t.Parallel()
 	db := pgtest.Database(t)

@@ -20,6 +20,13 @@ import (
 const replicaDSN = "LEADER_TEST_REPLICA_DSN"
 
 func TestMain(m *testing.M) {
+	if order := os.Getenv(recordedReplica); order != "" {
+		if err := runRecorded(order); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
 	if dsn := os.Getenv(replicaDSN); dsn != "" {
 		fmt.Fprintln(os.Stderr, runReplica(dsn))
 		os.Exit(1)

@@ -8,24 +8,25 @@ import (
 	"testing"
 )
 
-// rulesOf returns the ids of the rules that the contract states, each of which begins a list item: "- **R1 Cadence.** …".
-func rulesOf(t *testing.T, document string) map[string]bool {
+// idsOf returns the ids of the rules and cases that the contract states, each of which begins a list item: "- **R1 Cadence.** …" or
+// "- **L1** …".
+func idsOf(t *testing.T, document string) map[string]bool {
 	t.Helper()
 	text, err := os.ReadFile(document)
 	if err != nil {
 		t.Fatal(err)
 	}
-	rules := make(map[string]bool)
-	for _, match := range regexp.MustCompile(`(?m)^- \*\*(R\d+) `).FindAllStringSubmatch(string(text), -1) {
-		if rules[match[1]] {
+	ids := make(map[string]bool)
+	for _, match := range regexp.MustCompile(`(?m)^- \*\*([RL]\d+)[ *]`).FindAllStringSubmatch(string(text), -1) {
+		if ids[match[1]] {
 			t.Errorf("%s states %s twice", document, match[1])
 		}
-		rules[match[1]] = true
+		ids[match[1]] = true
 	}
-	return rules
+	return ids
 }
 
-// citations returns for each rule id the test files under the folder that cite it, in the comment that begins a test:
+// citations returns for each id the test files under the folder that cite it, in the comment that begins a test:
 // "// R2, L9: what it shows".
 func citations(t *testing.T, folder string) map[string][]string {
 	t.Helper()
@@ -41,7 +42,7 @@ func citations(t *testing.T, folder string) map[string][]string {
 		}
 		for _, match := range citation.FindAllStringSubmatch(string(source), -1) {
 			for id := range strings.SplitSeq(match[1], ", ") {
-				if strings.HasPrefix(id, "R") {
+				if strings.HasPrefix(id, "R") || strings.HasPrefix(id, "L") {
 					cited[id] = append(cited[id], path)
 				}
 			}
@@ -54,19 +55,19 @@ func citations(t *testing.T, folder string) map[string][]string {
 	return cited
 }
 
-func TestEveryRuleOfTheContractHasATest(t *testing.T) {
+func TestEveryRuleAndCaseOfTheContractHasATest(t *testing.T) {
 	const document = "../../docs/leader.md"
-	rules, cited := rulesOf(t, document), citations(t, "../../leader")
-	if len(rules) == 0 {
-		t.Fatalf("%s states no rule that this test can read", document)
+	ids, cited := idsOf(t, document), citations(t, "../../leader")
+	if !ids["R1"] || !ids["L1"] {
+		t.Fatalf("%s states no rules or no cases that this test can read", document)
 	}
-	for id := range rules {
+	for id := range ids {
 		if len(cited[id]) == 0 {
 			t.Errorf("no test under leader/ cites %s of %s", id, document)
 		}
 	}
 	for id, files := range cited {
-		if !rules[id] {
+		if !ids[id] {
 			t.Errorf("%v cite %s, which %s does not state", files, id, document)
 		}
 	}

@@ -191,7 +191,7 @@ func (c *checker) overlaps() {
 
 func (c *checker) overlap(older, newer *term, both span) {
 	r := older.replica
-	limit, kind := both.from, Fault("")
+	limit, kind, alone := both.from, Fault(""), false
 	for f := range r.faults.during(span{older.from - c.slack, both.from + c.slack}) {
 		silence := f.to - silentSince(r, f)
 		resumed := f.kind == Pause && silence >= c.intervals(staleAfter)-c.slack
@@ -199,11 +199,11 @@ func (c *checker) overlap(older, newer *term, both span) {
 			continue
 		}
 		if by := c.demoteBy(r, f); by > limit {
-			limit, kind = by, f.kind
+			limit, kind, alone = by, f.kind, by <= f.from+c.intervals(f.kind.Bounds().Demote)
 		}
 	}
 	c.report.WorstOverlap = max(c.report.WorstOverlap, both.length())
-	if kind != "" {
+	if alone {
 		c.measure(kind, Measured{Overlap: both.length()})
 	}
 	if both.to <= limit+c.slack {

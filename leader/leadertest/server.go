@@ -100,6 +100,20 @@ func (s *Server) Terminate(pid uint32) bool {
 	return ok
 }
 
+// TerminateClient ends all sessions of the client with that name, and returns how many there were.
+func (s *Server) TerminateClient(name string) int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := 0
+	for _, victim := range s.sessions {
+		if victim.client.name == name {
+			victim.endLocked(fatal("57P01", "terminating connection due to administrator command"))
+			n++
+		}
+	}
+	return n
+}
+
 // Stop ends all sessions and refuses new ones, as a fast shutdown does, until Start.
 func (s *Server) Stop() {
 	s.mu.Lock()
