@@ -1,7 +1,8 @@
 // Package pgbouncer runs throw-away PgBouncers in front of the clusters of package pgserver.
 //
 // As root it runs them as user postgres, since PgBouncer refuses root too, else as the present user. A PgBouncer listens on
-// loopback, lets user postgres in without a password, and passes every database on. It ends with the process that started it.
+// loopback, lets user postgres in without a password, and passes every database on. It ends with the process that started
+// it.
 package pgbouncer
 
 import (
