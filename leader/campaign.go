@@ -113,12 +113,12 @@ func (e *Elector) hold(s *session, grant string) (fence uint64, err error) {
 
 // subscribe makes the session the one on which this standby listens.
 func (e *Elector) subscribe(bounded context.Context, s *session) error {
+	s.leavePool()
+	e.ear = s // before the statement, so that whatever becomes of it finds the session there
 	if _, err := send(bounded, s.conn, e.statements.subscribe, nothing); err != nil {
 		e.discard(s)
 		return err
 	}
-	s.leavePool()
-	e.ear = s
 	return nil
 }
 

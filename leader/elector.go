@@ -130,17 +130,20 @@ func (e *Elector) listen(ctx context.Context, due time.Time) (event, error) {
 	}
 }
 
-// verify is the check of the leader. One that fails after ctx has ended is the unlock's to report: the term is over.
+// verify is the check of the leader. Once a stop or a step-down has ended the term there is nothing to check: await gives
+// the lock back, and reports a connection that no longer can.
 func (e *Elector) verify(ctx, bounded context.Context) {
 	sent := time.Now()
 	t := e.leading()
-	if t == nil {
+	if t == nil && !e.leaving(ctx) {
 		e.lose(ctx, e.errStale())
+	}
+	if t == nil {
 		return
 	}
 	err := e.held.verify(bounded, e.endTerm)
 	switch {
-	case ctx.Err() != nil:
+	case e.leaving(ctx):
 	case err != nil:
 		e.endTerm()
 		if errors.Is(err, errSharedSession) {
@@ -151,6 +154,10 @@ func (e *Elector) verify(ctx, bounded context.Context) {
 		e.renew(t, sent)
 	}
 }
+
+// leaving reports whether Run is to give the lock back: at the end of ctx or for a step-down. Whoever asks for either ends
+// the term after this can be seen, or together with it.
+func (e *Elector) leaving(ctx context.Context) bool { return ctx.Err() != nil || e.stepDownAsked() }
 
 // lose ends the term and closes the session of a leader that is none any more, or of a listening standby.
 func (e *Elector) lose(ctx context.Context, cause error) {

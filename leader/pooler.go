@@ -43,7 +43,8 @@ var errSharedSession = errors.New("a connection pooler does not keep this client
 
 // prepare returns the lock statement for the session and fits the leader's check to it.
 func (e *Elector) prepare(s *session, way route) string {
-	if way == directly {
+	s.pooled = way == throughPooler
+	if !s.pooled {
 		s.ping = `SELECT 1`
 		return fmt.Sprintf(e.statements.direct, s.pid)
 	}
@@ -90,10 +91,14 @@ func (s *session) awaitEnd(ctx, bounded context.Context, limit time.Duration) er
 			return err
 		}
 	}
-	if ctx.Err() != nil {
+	switch {
+	case ctx.Err() != nil:
 		return context.Cause(ctx)
+	case bounded.Err() != nil: // the connection took so long that the trial was cut short
+		return context.Cause(bounded)
+	default:
+		return errSharedSession
 	}
-	return errSharedSession
 }
 
 // reclaim frees a lock that a pooler took away together with its backend, which may never be idle for long enough to end by

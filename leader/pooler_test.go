@@ -1,10 +1,14 @@
 package leader_test
 
 import (
+	"context"
+	"net"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/plexsphere/leader-exporter/leader/leadertest"
 )
@@ -112,5 +116,41 @@ func TestSlowPoolerProvesNothing(t *testing.T) {
 		host.Delay(interval / 8)
 		time.Sleep(2 * interval)
 		a.requireLeader(t)
+	})
+}
+
+// R25: a connection that took so long that the trial is cut short condemns no pooler.
+func TestSlowConnectionDoesNotCondemnThePooler(t *testing.T) {
+	inBubble(t, func(t *testing.T, server *leadertest.Server) {
+		server.SetPooler(leadertest.SessionPooler)
+		slow := interval * 8 / 10
+		pool := server.Client("a").Pool(t, func(c *pgxpool.Config) {
+			dial := c.ConnConfig.DialFunc
+			c.ConnConfig.DialFunc = func(ctx context.Context, network, addr string) (net.Conn, error) {
+				time.Sleep(slow)
+				slow = 0
+				return dial(ctx, network, addr)
+			}
+		})
+		begin := time.Now()
+		a := newReplica(t, pool, interval).run(t)
+		if led := since(begin, a.IsLeader); led > 3*interval {
+			t.Errorf("led after %v; log %q", led, a.logs.with(""))
+		}
+	})
+}
+
+// R23, R25: a stop after the pooler has changed its mode, before any check could tell, leaves no lock behind.
+func TestStopAfterThePoolerChangedFreesTheLock(t *testing.T) {
+	inBubble(t, func(t *testing.T, server *leadertest.Server) {
+		server.SetPooler(leadertest.SessionPooler)
+		a := newReplica(t, server.Client("a").Pool(t), interval).run(t)
+		time.Sleep(interval + interval/2)
+		a.requireLeader(t)
+		server.SetPooler(leadertest.TransactionPooler)
+		if err := a.StepDown(t.Context(), time.Hour); err == nil {
+			t.Error("StepDown = nil, want that the unlock met another session")
+		}
+		requireHolder(t, server, "nobody")
 	})
 }

@@ -28,6 +28,7 @@ type session struct {
 	borrowed *pgxpool.Conn // nil once the session has left the pool
 	pid      uint32        // of the backend; before a grant, what the server told at the start of the connection
 	ping     string        // the leader's check
+	pooled   bool          // the session is that of a pooler
 }
 
 // leavePool makes the session the elector's own.
@@ -79,13 +80,13 @@ func (s *session) listen(wake context.Context) (event, error) {
 }
 
 // close ends the session, and with it the lock. It says goodbye and then closes the socket itself: after a timed-out
-// statement pgx closes in the background and may take 15 s, and a pool's context watcher may have kept the connection open.
+// statement pgx closes in the background and may take 15 s, and a pool's context watcher may have kept the connection open. As
+// in send, only the deadline of the socket bounds the goodbye.
 func (s *session) close() {
 	s.leavePool()
 	socket := s.conn.PgConn().Conn()
-	ctx, cancel := context.WithTimeout(context.Background(), closeGrace)
-	defer cancel()
-	_ = s.conn.Close(ctx)
+	_ = socket.SetDeadline(time.Now().Add(closeGrace))
+	_ = s.conn.Close(context.Background())
 	_ = socket.Close()
 }
 

@@ -77,13 +77,16 @@ func (e *Elector) stepDownAsked() bool {
 func (e *Elector) carryOutStepDown(grace context.Context) {
 	bounded, cancel := context.WithTimeoutCause(grace, shutdownGrace, fmt.Errorf("no answer within %v", shutdownGrace))
 	defer cancel()
-	err := e.unlock(bounded)
+	e.answer(e.unlock(bounded))
+}
+
+// answer tells those who asked for a step-down how it went.
+func (e *Elector) answer(err error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.answerLocked(err)
 }
 
-// answerLocked tells those who asked for a step-down how it went.
 func (e *Elector) answerLocked(err error) {
 	if e.asked != nil {
 		e.asked.err = err

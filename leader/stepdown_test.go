@@ -207,3 +207,41 @@ func TestEndOfRunAnswersAStepDown(t *testing.T) {
 		})
 	}
 }
+
+// R23: a step-down that comes at the moment of a check unlocks all the same, and nothing is called lost.
+func TestStepDownAtTheMomentOfACheckUnlocks(t *testing.T) {
+	inBubble(t, func(t *testing.T, server *leadertest.Server) {
+		server.SetRecording(false)
+		a := newReplica(t, server.Client("a").Pool(t), interval).run(t)
+		for range 500 { // two goroutines race at each
+			time.Sleep(2 * interval)
+			if err := a.StepDown(t.Context(), 0); err != nil {
+				t.Error(err)
+			}
+		}
+		if got := a.logs.with("lock lost"); len(got) != 0 {
+			t.Errorf("%d of 500 were a loss: %s", len(got), got[0])
+		}
+	})
+}
+
+// R23: a step-down during a check, or an end of Run, that gets no answer returns the error.
+func TestStepDownBesideAnUnansweredStatementSaysSo(t *testing.T) {
+	for name, during := range map[string]func(*replica){
+		"check":      func(*replica) { time.Sleep(interval) },
+		"end of Run": func(r *replica) { r.stop(); time.Sleep(time.Second) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, server *leadertest.Server) {
+				host := server.Client("a")
+				a := newReplica(t, host.Pool(t), interval).run(t)
+				time.Sleep(interval / 2)
+				host.Cut()
+				during(a)
+				if err := a.StepDown(t.Context(), 0); err == nil {
+					t.Errorf("StepDown = nil while %s holds the lock; log %q", holder(server), a.logs.with(""))
+				}
+			})
+		})
+	}
+}

@@ -57,10 +57,10 @@ func (e *Elector) outlive(ctx context.Context) (context.Context, context.CancelF
 	}
 }
 
-// resign gives the lock back at the end of Run.
+// resign gives the lock back at the end of Run, and answers a step-down that was asked for meanwhile.
 func (e *Elector) resign(grace context.Context) {
 	e.dropEar()
-	_ = e.unlock(grace) // it has logged its error
+	e.answer(e.unlock(grace))
 }
 
 // unlock ends the term and gives the lock back. The term ends before the unlock is sent, so that no other replica can lead
@@ -72,6 +72,9 @@ func (e *Elector) unlock(bounded context.Context) error {
 	}
 	pid := e.held.pid
 	err := e.held.unlock(bounded, e.statements.unlock)
+	if err != nil && e.held.pooled {
+		e.reclaim(bounded) // the statement may have met another backend
+	}
 	e.dropHeld()
 	if err != nil {
 		e.logger.WarnContext(bounded, "background leader unlock failed", slog.Uint64("pid", uint64(pid)), slog.Any("error", err))

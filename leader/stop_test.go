@@ -288,6 +288,24 @@ func TestPanicOfAStandbyAbandonsNothing(t *testing.T) {
 	})
 }
 
+// R10: a stop at the moment of a check unlocks all the same, and nothing is called lost.
+func TestStopAtTheMomentOfACheckUnlocks(t *testing.T) {
+	inBubble(t, func(t *testing.T, server *leadertest.Server) {
+		server.SetRecording(false)
+		a := newReplica(t, server.Client("a").Pool(t), interval)
+		for range 500 { // two goroutines race at each
+			ctx, cancel := context.WithTimeout(t.Context(), interval)
+			if err := a.Run(ctx); err != nil {
+				t.Error(err)
+			}
+			cancel()
+		}
+		if got := a.logs.with("lock lost"); len(got) != 0 {
+			t.Errorf("%d of 500 were a loss: %s", len(got), got[0])
+		}
+	})
+}
+
 // R12: one Run at a time, and again after it has returned.
 func TestRunIsForOneAtATime(t *testing.T) {
 	inBubble(t, func(t *testing.T, server *leadertest.Server) {
@@ -385,9 +403,11 @@ type tapped struct {
 }
 
 func (c *tapped) Write(p []byte) (int, error) {
-	c.mu.Lock()
-	c.see(string(p))
-	c.mu.Unlock()
+	func() {
+		c.mu.Lock()
+		defer c.mu.Unlock() // see may panic
+		c.see(string(p))
+	}()
 	return c.Conn.Write(p)
 }
 

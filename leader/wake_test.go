@@ -1,7 +1,11 @@
 package leader_test
 
 import (
+	"context"
 	"fmt"
+	"net"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -165,4 +169,87 @@ func TestWithoutWakeOnReleaseNobodyListens(t *testing.T) {
 			t.Errorf("%d statements listen or notify, want none", got)
 		}
 	})
+}
+
+// R11, R24: a panic while a standby begins to listen leaves no connection borrowed.
+func TestPanicWhileListeningLeavesThePoolWhole(t *testing.T) {
+	inBubble(t, func(t *testing.T, server *leadertest.Server) {
+		newReplica(t, server.Client("first").Pool(t), interval).run(t)
+		synctest.Wait()
+		pool := server.Client("a").Pool(t, func(c *pgxpool.Config) {
+			c.ConnConfig.DialFunc = tap(c.ConnConfig.DialFunc, func(statement string) {
+				if strings.Contains(statement, "LISTEN") {
+					panic("boom")
+				}
+			})
+		})
+		a := newReplica(t, pool, interval, wakeOnRelease)
+		func() {
+			defer func() {
+				if value := recover(); value != "boom" {
+					t.Errorf("Run panicked with %v, want boom", value)
+				}
+			}()
+			_ = a.Run(t.Context())
+		}()
+		synctest.Wait()
+		if got := pool.Stat().AcquiredConns(); got != 0 || server.Sessions() != 1 {
+			t.Errorf("%d connections borrowed, %d sessions; want none and the first replica's", got, server.Sessions())
+		}
+	})
+}
+
+// R10, R24: a standby whose socket takes no more bytes, as one to a host that is gone, still stops in time, whatever the pool's
+// context watcher.
+func TestListeningStandbyWithAFullSocketStopsInTime(t *testing.T) {
+	for name, configure := range contextWatchers() {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, server *leadertest.Server) {
+				newReplica(t, server.Client("first").Pool(t), interval).run(t)
+				synctest.Wait()
+				var full atomic.Bool
+				pool := server.Client("b").Pool(t, configure, func(c *pgxpool.Config) {
+					dial := c.ConnConfig.DialFunc
+					c.ConnConfig.DialFunc = func(ctx context.Context, network, addr string) (net.Conn, error) {
+						conn, err := dial(ctx, network, addr)
+						return &clogged{Conn: conn, full: &full}, err
+					}
+				})
+				b := newReplica(t, pool, interval, wakeOnRelease).run(t)
+				time.Sleep(interval / 2)
+				full.Store(true)
+				begin := time.Now()
+				b.stop()
+				<-b.returned
+				if took := time.Since(begin); took > 3*time.Second {
+					t.Errorf("Run returned after %v", took)
+				}
+			})
+		})
+	}
+}
+
+// clogged is a socket whose send buffer is full from some moment on.
+type clogged struct {
+	net.Conn
+	full     *atomic.Bool
+	deadline atomic.Pointer[time.Time]
+}
+
+func (c *clogged) SetDeadline(moment time.Time) error {
+	c.deadline.Store(&moment)
+	return c.Conn.SetDeadline(moment)
+}
+
+func (c *clogged) Write(p []byte) (int, error) {
+	if !c.full.Load() {
+		return c.Conn.Write(p)
+	}
+	unread, far := net.Pipe()
+	defer unread.Close()
+	defer far.Close()
+	if moment := c.deadline.Load(); moment != nil {
+		_ = unread.SetWriteDeadline(*moment)
+	}
+	return unread.Write(p)
 }
