@@ -192,7 +192,10 @@ func TestFaultResetConnectionsEndTheTermAtOnce(t *testing.T) {
 	b := newReplica(t, db.Pool(t), checkInterval).run(t)
 	term, cancel, _ := a.Term(context.Background())
 	defer cancel()
-	awaitVerified(t, admin, pid, 1) // the next check is a whole interval away
+	awaitVerified(t, admin, pid, 1)                  // the next check is a whole interval away
+	if err := a.pool.Ping(t.Context()); err != nil { // some round trips, during which the answer arrives
+		t.Fatal(err)
+	}
 	severed := time.Now()
 	proxy.Sever()
 	select {
