@@ -141,9 +141,6 @@ func (t *track) end(b *builder) {
 		t.units[i].to = b.now
 		delete(t.openUnits, unit)
 	}
-	if _, paused := t.openFault[Pause]; paused {
-		t.faultEnded(b, Pause)
-	}
 	if t.running {
 		t.running = false
 		t.runs[len(t.runs)-1].to = b.now

@@ -38,10 +38,10 @@ const (
 	// CounterRead (Value): what the counter row held in the end.
 	CounterRead Kind = "counter read"
 
-	// ProcessStarted (Replica): the replica takes part from now on. It ends a kill, a clean stop and all that the process
-	// before it had open.
+	// ProcessStarted (Replica): the replica takes part from now on. It ends all that the process before it had open, and its
+	// clean stop, step-down, pause or kill.
 	ProcessStarted Kind = "process started"
-	// ProcessEnded (Replica): nothing of the replica runs any more. It ends its term, its units and a pause.
+	// ProcessEnded (Replica): nothing of the replica runs any more. It ends its term and its units.
 	ProcessEnded Kind = "process ended"
 
 	// LockGranted (PID, Replica if known): the server shows the lock for that backend.

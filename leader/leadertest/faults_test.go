@@ -75,6 +75,9 @@ func TestEachFaultMayComeUpToItsBounds(t *testing.T) {
 			if f.fault != leadertest.ServerRestart && seen.LockFree != time.Duration(bounds.LockFree)*time.Second {
 				t.Errorf("LockFree = %v, want %d s", seen.LockFree, bounds.LockFree)
 			}
+			if f.fault == leadertest.Pause && (report.WorstOverlap != 0 || seen.Overlap != 0) {
+				t.Errorf("overlap = %v and %v while the older leader was paused, want none", report.WorstOverlap, seen.Overlap)
+			}
 			if report.WorstGap != time.Second {
 				t.Errorf("WorstGap = %v, want 1s", report.WorstGap)
 			}

@@ -17,7 +17,7 @@ type Report struct {
 	Grants     int // of the lock, at the server
 	Gaps       int // stretches without a holder in which a healthy replica was there; see H7
 
-	WorstOverlap time.Duration // of two leaders in their own eyes
+	WorstOverlap time.Duration // of two leaders in their own eyes, unless a pause explains it
 	WorstGap     time.Duration // without a holder while a healthy replica was there
 	WorstOrphan  time.Duration // of a lock kept by a replica that a fault had hit
 	LongestTail  time.Duration // that a unit of work ran on after its term
@@ -83,6 +83,9 @@ func (c *checker) count() {
 
 // measure adds to what the report says of the fault.
 func (c *checker) measure(kind Fault, seen Measured) {
+	if kind == "" {
+		return
+	}
 	m := c.report.Faults[kind]
 	c.report.Faults[kind] = Measured{
 		Count:    m.Count + seen.Count,

@@ -151,7 +151,7 @@ func (c *checker) healthy(r *replica) []span {
 			away = append(away, span{f.from, f.to + settle})
 			continue
 		}
-		for t := range r.terms.during(span{f.from, f.from}) {
+		for t := range r.terms.during(f.start()) {
 			if t.from <= f.from {
 				away = append(away, span{f.from, f.from + settle})
 			}

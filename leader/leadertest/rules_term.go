@@ -10,6 +10,8 @@ import (
 func (c *checker) units(r *replica) {
 	terms := r.terms.all
 	first := 0
+	var last *term
+	var lost *fault // of last
 	for _, u := range r.units {
 		for first < len(terms) && terms[first].to+c.slack < u.from {
 			first++
@@ -19,7 +21,10 @@ func (c *checker) units(r *replica) {
 		case t != nil:
 			t.fence = max(t.fence, u.fence)
 			c.report.LongestTail = max(c.report.LongestTail, u.to-t.to)
-			c.staleness(r, t, u)
+			if t != last {
+				last, lost = t, c.lostBy(r, t)
+			}
+			c.staleness(r, t, u, lost)
 		case other != nil:
 			c.violated("H4", u.from, "%s began a unit of work at %v under fence %d, in its term of fence %d", r.name, u.from, u.fence, other.fence)
 		case first > 0:
@@ -58,25 +63,38 @@ func (c *checker) termOf(terms []*term, u unit) (of, other *term) {
 	return of, other
 }
 
-// staleness is H4 for a replica that was paused or cut off in the term.
-func (c *checker) staleness(r *replica, t *term, u unit) {
-	for f := range r.faults.during(span{t.from, u.from}) {
-		late := u.from - f.from - c.intervals(staleAfter)
-		if !f.kind.silences() || f.from < t.from || late <= c.slack {
-			continue
-		}
-		survived := f.kind.heals() && f.length() < c.intervals(f.kind.Bounds().LockFree)
+// lostBy returns the first pause or cut in the term that the term did not outlive, if there is one.
+func (c *checker) lostBy(r *replica, t *term) *fault {
+	var first *fault
+	for f := range r.faults.during(t.span) {
+		outlived := f.kind.heals() && f.length() < c.intervals(f.kind.Bounds().LockFree)
 		if c.namesHolders {
-			survived = c.shows(r, c.around(f.to))
+			outlived = c.shows(r, c.around(f.to))
 		}
-		if survived && f.to <= u.from+c.slack {
-			continue
+		if f.kind.silences() && f.from >= t.from && !outlived {
+			first = &f
 		}
+	}
+	return first
+}
+
+// staleness is H4 for a unit in a term that lost may have ended, and for one during a pause or a cut.
+func (c *checker) staleness(r *replica, t *term, u unit, lost *fault) {
+	if lost == nil || !c.stale(*lost, u) {
+		lost = nil
+		for f := range r.faults.during(u.start()) {
+			if f.kind.silences() && f.from >= t.from && f.to > u.from+c.slack && c.stale(f, u) {
+				lost = &f
+			}
+		}
+	}
+	if lost != nil {
 		c.violated("H4", u.from, "%s began a unit of work at %v in its old term, %v after the fault %q at %v",
-			r.name, u.from, u.from-f.from, f.kind, f.from)
-		return
+			r.name, u.from, u.from-lost.from, lost.kind, lost.from)
 	}
 }
+
+func (c *checker) stale(f fault, u unit) bool { return u.from > f.from+c.intervals(staleAfter)+c.slack }
 
 // demotions is H5.
 func (c *checker) demotions(r *replica) {
@@ -155,36 +173,15 @@ func (c *checker) fences() {
 	}
 }
 
-// claim is a stretch of a term in which the process runs.
-type claim struct {
-	span
-	term *term
-}
-
 // overlaps is H3.
 func (c *checker) overlaps() {
-	var claims []claim
+	var terms []*term
 	for _, r := range c.replicas {
-		for _, t := range r.terms.all {
-			var pauses []span
-			for f := range r.faults.during(t.span) {
-				if f.kind == Pause {
-					pauses = append(pauses, f.span)
-				}
-			}
-			slices.Reverse(pauses)
-			for _, s := range t.without(pauses) {
-				claims = append(claims, claim{span: s, term: t})
-			}
-		}
+		terms = append(terms, r.terms.all...)
 	}
-	for one, two := range newSpans(claims).pairs() {
-		if one.term.replica != two.term.replica {
-			older, newer := one.term, two.term
-			if newer.from < older.from {
-				older, newer = newer, older
-			}
-			c.overlap(older, newer, one.common(two.span))
+	for older, newer := range newSpans(terms).pairs() {
+		if older.replica != newer.replica {
+			c.overlap(older, newer, older.common(newer.span))
 		}
 	}
 }
@@ -202,8 +199,10 @@ func (c *checker) overlap(older, newer *term, both span) {
 			limit, kind, alone = by, f.kind, by <= f.from+c.intervals(f.kind.Bounds().Demote)
 		}
 	}
-	c.report.WorstOverlap = max(c.report.WorstOverlap, both.length())
-	if alone {
+	if kind != Pause { // a process that does not run leads in nobody's eyes
+		c.report.WorstOverlap = max(c.report.WorstOverlap, both.length())
+	}
+	if alone && kind != Pause { // what another fault made longer is no figure of this one
 		c.measure(kind, Measured{Overlap: both.length()})
 	}
 	if both.to <= limit+c.slack {

@@ -70,6 +70,12 @@ func badStories() map[string]func(*story) {
 			s.heal(8.5, "a", leadertest.Pause)
 			s.follow(9.6, "a")
 		},
+		"H3 the fault came later": func(s *story) {
+			s.lead(0, "a", 1)
+			s.lead(5, "b", 2)
+			s.hit(5.2, "a", leadertest.Terminated)
+			s.follow(5.5, "a")
+		},
 		"H4 before any term": func(s *story) {
 			s.work(0, "a", 0)
 			s.lead(1, "a", 1)
@@ -106,7 +112,35 @@ func badStories() map[string]func(*story) {
 			s.work(8.4, "a", 1)
 			s.follow(8.5, "a")
 		},
-		"H5 the counted term goes on": func(s *story) {
+		"H4 between two pauses": func(s *story) {
+			s.grant(0, 11, "a")
+			s.lead(0, "a", 1)
+			s.hit(5, "a", leadertest.Pause)
+			s.release(9, 11)
+			s.heal(10, "a", leadertest.Pause)
+			s.work(10.5, "a", 1)
+			s.hit(10.6, "a", leadertest.Pause)
+			s.heal(10.8, "a", leadertest.Pause)
+			s.follow(11, "a")
+		},
+		"H4 in a cut that goes on": func(s *story) {
+			s.grant(0, 11, "a")
+			s.lead(0, "a", 1)
+			s.hit(5, "a", leadertest.Isolated)
+			s.release(5, 11)
+			s.hit(6, "a", leadertest.Pause) // keeps the term from ending
+			s.heal(8, "a", leadertest.Pause)
+			s.work(8.1, "a", 1)
+			s.follow(8.2, "a")
+		},
+		"H4 in a pause that the lock outlives": func(s *story) {
+			s.grant(0, 11, "a")
+			s.lead(0, "a", 1)
+			s.hit(5, "a", leadertest.Pause)
+			s.work(8.1, "a", 1)
+			s.heal(8.2, "a", leadertest.Pause)
+		},
+		"H5 the term goes on": func(s *story) {
 			s.lead(0, "a", 1)
 			s.hit(5, "a", leadertest.Partition)
 			s.counted(7.1, 0) // ends the history with the term open
@@ -125,6 +159,12 @@ func badStories() map[string]func(*story) {
 			s.hit(0, "a", leadertest.Partition)
 			s.grant(1, 11, "a")
 			s.counted(5.1, 0)
+		},
+		"H6 a cut does not excuse the server": func(s *story) {
+			s.grant(0, 11, "a")
+			s.hit(5, "a", leadertest.Partition)
+			s.hit(5, "a", leadertest.Terminated)
+			s.release(5.1, 11)
 		},
 		"H6 one backend of several": func(s *story) {
 			s.grant(0, 11, "")
@@ -147,6 +187,14 @@ func badStories() map[string]func(*story) {
 			s.grant(1, 11, "a")
 			s.release(5, 11)
 			s.counted(6.1, 0)
+		},
+		"H7 a start ends a kill": func(s *story) {
+			s.start(0, "a")
+			s.grant(1, 11, "a")
+			s.hit(5, "a", leadertest.Kill)
+			s.release(5, 11)
+			s.start(6, "a")
+			s.counted(8.1, 0)
 		},
 		"H8 a value is missing": func(s *story) {
 			s.increment(0, leadertest.Incremented, "a", 1)
@@ -183,6 +231,17 @@ func badStories() map[string]func(*story) {
 			s.grant(0, 11, "a")
 			s.release(1, 11)
 			s.lead(1.1, "a", 1)
+		},
+		"H9 a term too late after the loss": func(s *story) {
+			s.grant(0, 11, "a")
+			s.hit(0.1, "a", leadertest.Terminated)
+			s.release(0.1, 11)
+			s.lead(1.2, "a", 1)
+		},
+		"H9 a term without the lock beside a fault": func(s *story) {
+			s.grant(0, 11, "a")
+			s.hit(0.5, "b", leadertest.Terminated)
+			s.lead(1, "b", 1)
 		},
 		"H0 unknown kind":            func(s *story) { s.add(0, leadertest.Event{Kind: "coffee"}) },
 		"H0 unknown fault":           func(s *story) { s.hit(0, "a", "coffee") },
@@ -237,6 +296,37 @@ func goodStories() map[string]func(*story) {
 			s.lead(1, "a", 7)
 			s.follow(5, "a")
 			s.lead(6, "b", 8)
+		},
+		"work during a cut": func(s *story) {
+			s.lead(0, "a", 1)
+			s.hit(5, "a", leadertest.Partition)
+			s.work(6.9, "a", 1)
+			s.follow(7, "a")
+		},
+		"work in a term that began during the cut": func(s *story) {
+			s.hit(0, "a", leadertest.Partition)
+			s.lead(1.5, "a", 1)
+			s.work(3.2, "a", 1)
+			s.follow(3.5, "a")
+		},
+		"a term right after a long cut": func(s *story) {
+			s.hit(0, "a", leadertest.Partition)
+			s.heal(5, "a", leadertest.Partition)
+			s.lead(5, "a", 1)
+			s.work(5.1, "a", 1)
+		},
+		"a term and a lock that began during the cut": func(s *story) {
+			s.hit(0, "a", leadertest.Partition)
+			s.grant(1, 11, "a")
+			s.lead(1, "a", 1)
+			s.follow(3, "a")
+			s.release(5, 11)
+		},
+		"cut, healed and cut at one moment": func(s *story) {
+			s.hit(1, "a", leadertest.Partition)
+			s.heal(1, "a", leadertest.Partition)
+			s.hit(1, "a", leadertest.Partition)
+			s.heal(2, "a", leadertest.Partition)
 		},
 		"a cut that heals": func(s *story) {
 			s.grant(0, 11, "a")
@@ -309,9 +399,33 @@ func goodStories() map[string]func(*story) {
 			s.grant(0, 11, "a")
 			s.lead(0, "a", 1)
 			s.hit(5, "a", leadertest.Partition)
+			s.add(5.2, leadertest.Event{Kind: leadertest.FaultBegan, Replica: "a", Fault: leadertest.Terminated, PID: 99})
 			s.hit(5.5, "a", leadertest.CleanStop)
 			s.follow(5.5, "a")
 			s.release(9, 11)
+		},
+		"a pause that the session outlives, and its end later": func(s *story) {
+			s.grant(0, 11, "a")
+			s.lead(0, "a", 1)
+			s.hit(5, "a", leadertest.Pause)
+			s.heal(8.9, "a", leadertest.Pause)
+			s.hit(15, "a", leadertest.Terminated)
+			s.release(15, 11)
+			s.work(15.9, "a", 1)
+			s.follow(16, "a")
+		},
+		"a grant that names nobody may be anybody's": func(s *story) {
+			s.grant(0, 11, "a")
+			s.release(1, 11)
+			s.grant(2, 12, "")
+			s.lead(2, "b", 1)
+		},
+		"the process has ended": func(s *story) {
+			s.start(0, "b")
+			s.grant(1, 11, "b")
+			s.die(5, "b")
+			s.release(5, 11)
+			s.counted(20, 0)
 		},
 		"nobody is healthy": func(s *story) {
 			s.start(0, "a")
@@ -415,14 +529,51 @@ func TestAHoldTooShortToBeSeenIsNoViolation(t *testing.T) {
 	s.lead(5.9, "b", 2) // unseen: its backend is terminated at once
 	s.add(5.91, leadertest.Event{Kind: leadertest.FaultBegan, Replica: "b", Fault: leadertest.Terminated, PID: 12})
 	s.start(5.92, "c")
-	s.lead(6.4, "c", 3) // unseen: it steps down at once
-	s.hit(6.41, "c", leadertest.StepDown)
-	s.follow(6.41, "c")
-	s.follow(6.5, "b")
-	s.grant(7.4, 14, "b")
-	s.lead(7.4, "b", 4)
+	s.grant(6.4, 13, "c")
+	s.lead(6.4, "c", 3)
+	s.follow(6.8, "b")
+	s.hit(7, "c", leadertest.StepDown)
+	s.follow(7, "c")
+	s.release(7, 13)
+	s.start(7.1, "a")
+	s.lead(7.5, "a", 4) // unseen: it steps down at once
+	s.hit(7.51, "a", leadertest.StepDown)
+	s.follow(7.51, "a")
+	s.grant(8.4, 15, "b")
+	s.lead(8.4, "b", 5)
 	s.wantRules(t, slack, "")
 	s.wantRules(t, slack/5, "H3 H9")
+}
+
+func TestAUnitBelongsToTheTermOfItsFence(t *testing.T) {
+	var s story
+	s.lead(0, "a", 0)
+	s.follow(5, "a")
+	s.lead(5.02, "a", 7)
+	s.work(4.99, "a", 7) // by a clock that is late
+	s.wantRules(t, 50*time.Millisecond, "")
+}
+
+func TestALateFenceBeginsNoTerm(t *testing.T) {
+	var s story
+	s.lead(0, "a", 0)
+	s.lead(1, "a", 7)
+	s.lead(2, "a", 0)
+	s.lead(3, "a", 8)
+	if report, _ := s.check(t, 0, 0); report.Terms != 2 {
+		t.Errorf("%d terms, want 2: one of fence 7, one of fence 8", report.Terms)
+	}
+}
+
+func TestWorkEndsWithItsProcess(t *testing.T) {
+	var s story
+	s.lead(0, "a", 1)
+	s.workUntil(1, 30, "a", 1)
+	s.follow(2, "a")
+	s.die(3, "a")
+	if report, _ := s.check(t, 0, 0); report.LongestTail != time.Second {
+		t.Errorf("LongestTail = %v, want the second until the process ended", report.LongestTail)
+	}
 }
 
 func TestLongListsAreCutShort(t *testing.T) {

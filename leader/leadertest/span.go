@@ -19,6 +19,7 @@ const forever moment = math.MaxInt64 / 2
 type span struct{ from, to moment }
 
 func (s span) extent() span        { return s }
+func (s span) start() span         { return span{s.from, s.from} }
 func (s span) length() moment      { return s.to - s.from }
 func (s span) common(o span) span  { return span{max(s.from, o.from), min(s.to, o.to)} }
 func (s span) holds(m moment) bool { return s.from <= m && m <= s.to }
