@@ -9,10 +9,18 @@ import (
 	"time"
 )
 
+// errSessionEnded marks the error of a session that had ended before the lock statement, or with it. The pool looks for such a
+// session only after a second of idleness; a server that was restarted faster would cost a standby a whole check.
+var errSessionEnded = errors.New("the session has ended")
+
 // campaign is the check of a standby. bounded outlives ctx for as long as an answer about the lock may take.
 func (e *Elector) campaign(ctx, bounded context.Context) {
 	sent := time.Now()
 	fence, err := e.tryLock(ctx, bounded, directly)
+	if errors.Is(err, errSessionEnded) && ctx.Err() == nil {
+		sent = time.Now()
+		fence, err = e.tryLock(ctx, bounded, directly)
+	}
 	switch {
 	case err != nil && ctx.Err() == nil:
 		//nolint:sloglint // the spec asks for this very text as the message
@@ -92,7 +100,10 @@ func (e *Elector) askForLock(bounded context.Context, s *session, way route) (ou
 		}
 	}()
 	answer, err := ask(bounded, s.conn, e.prepare(s, way), nothing)
-	if err != nil {
+	switch {
+	case err != nil && s.conn.IsClosed() && bounded.Err() == nil:
+		return "", "", fmt.Errorf("%w: %w", errSessionEnded, err)
+	case err != nil:
 		return "", "", err
 	}
 	answered = true

@@ -216,6 +216,30 @@ func TestPartitionedLeaderIsReplacedWithinFiveIntervals(t *testing.T) {
 	}
 }
 
+// R5: a standby whose pooled session ended with a server that was restarted between two checks asks on a new one within the
+// next check, and has nothing to warn about.
+func TestRestartBetweenTwoChecksCostsAStandbyNone(t *testing.T) {
+	inBubble(t, func(t *testing.T, server *leadertest.Server) {
+		neverPing := func(c *pgxpool.Config) {
+			c.ShouldPing = func(context.Context, pgxpool.ShouldPingParams) bool { return false }
+		}
+		a := newReplica(t, server.Client("a").Pool(t), interval).run(t)
+		synctest.Wait()
+		b := newReplica(t, server.Client("b").Pool(t, neverPing), interval).run(t)
+		time.Sleep(interval + interval/2)
+		a.stop()
+		<-a.returned
+		server.Stop()
+		server.Start()
+		time.Sleep(interval / 2)
+		synctest.Wait()
+		b.requireLeader(t)
+		if got := b.logs.with("WARN"); len(got) != 0 {
+			t.Errorf("warnings: %q", got)
+		}
+	})
+}
+
 // R3, L28: a database that grants everything and locks nothing elects nobody.
 func TestGrantThatPgLocksDoesNotShowIsNoLeadership(t *testing.T) {
 	inBubble(t, func(t *testing.T, server *leadertest.Server) {
