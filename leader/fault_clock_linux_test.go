@@ -47,9 +47,11 @@ func startBehind(t *testing.T, o order) (*child.Child, *syncbuf.Buffer) {
 	cmd := exec.Command(unshare[0], append(unshare[1:], os.Args[0])...)
 	cmd.Env = append(os.Environ(), recordedReplica+"="+string(text))
 	cmd.Stderr = log
+	const needs = "this test needs unshare of util-linux and the right to make a time namespace: Linux 5.6 or newer, and root with " +
+		"CAP_SYS_ADMIN or unprivileged user namespaces"
 	process, err := child.Start(cmd, syscall.SIGKILL)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("%v: %s", err, needs)
 	}
 	t.Cleanup(func() { _ = process.Stop(t.Context(), syscall.SIGKILL) })
 	own, err := os.Readlink("/proc/self/ns/time")
@@ -59,8 +61,7 @@ func startBehind(t *testing.T, o order) (*child.Child, *syncbuf.Buffer) {
 	pgtest.Eventually(t, patience, "the replica runs in a time namespace of its own", func() (bool, string) {
 		select {
 		case <-process.Done():
-			t.Fatalf("%v ended: %v\n%s\nThis test needs unshare of util-linux and the right to make a time namespace: "+
-				"Linux 5.6 or newer, and root with CAP_SYS_ADMIN or unprivileged user namespaces", unshare, process.Err(), log)
+			t.Fatalf("%v ended: %v\n%s\n%s", unshare, process.Err(), log, needs)
 		default:
 		}
 		namespace, err := os.Readlink(fmt.Sprintf("/proc/%d/ns/time", process.PID()))
