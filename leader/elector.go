@@ -141,7 +141,7 @@ func (e *Elector) verify(ctx, bounded context.Context) {
 	if t == nil {
 		return
 	}
-	err := e.held.verify(bounded, e.endTerm)
+	err := e.held.verify(bounded, func() { e.end(t) })
 	switch {
 	case e.leaving(ctx):
 	case err != nil:

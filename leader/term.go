@@ -92,6 +92,15 @@ func (e *Elector) endTerm() {
 	e.endTermLocked()
 }
 
+// end is endTerm for t and no other term. It is for those who may come late, when the next term has begun.
+func (e *Elector) end(t *term) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.current.Load() == t {
+		e.endTermLocked()
+	}
+}
+
 func (e *Elector) endTermLocked() {
 	t := e.current.Swap(nil)
 	if t == nil {

@@ -48,3 +48,20 @@ func TestGaugeTurnsBeforeTheContextsEnd(t *testing.T) {
 	}}
 	e.endTerm()
 }
+
+// R8, I6: the end of an overdue check ends the term of that check, not the one that has begun since.
+func TestLateEndOfATermSparesItsSuccessor(t *testing.T) {
+	e := &Elector{interval: time.Hour, gauge: prometheus.NewGauge(prometheus.GaugeOpts{Name: "g"})}
+	e.startTerm(t.Context(), 1, time.Now())
+	old := e.current.Load()
+	e.endTerm()
+	e.startTerm(t.Context(), 2, time.Now())
+	e.end(old)
+	if fence, leads := e.Fence(); !leads || fence != 2 {
+		t.Errorf("Fence = %d, %v after the late end of the first term, want the second", fence, leads)
+	}
+	e.end(e.current.Load())
+	if e.IsLeader() {
+		t.Error("the term goes on after its own end")
+	}
+}
