@@ -45,7 +45,7 @@ func newReality(t *testing.T, replicas int, wakes func(i int) bool) *reality {
 	for i := range replicas {
 		r := newRecorded(t, s.history, fmt.Sprintf("127.0.0.1:%d", s.server.Port()), order{
 			Name: fmt.Sprint("replica", i), CheckInterval: measured, WakeOnRelease: wakes(i),
-			Cooldown: 3 * measured, WorkEvery: measured / 20,
+			Cooldown: 3 * measured, WorkEvery: measured / 10,
 		})
 		r.start()
 		s.replicas = append(s.replicas, r)

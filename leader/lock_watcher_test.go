@@ -20,7 +20,7 @@ func watchLock(t *testing.T, history *leadertest.History, dsn string) *lockWatch
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		ticker := time.NewTicker(5 * time.Millisecond)
+		ticker := time.NewTicker(10 * time.Millisecond)
 		defer ticker.Stop()
 		for ctx.Err() == nil {
 			w.look(ctx)
