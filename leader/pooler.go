@@ -43,8 +43,7 @@ var errSharedSession = errors.New("a connection pooler does not keep this client
 
 // prepare returns the lock statement for the session and fits the leader's check to it.
 func (e *Elector) prepare(s *session, way route) string {
-	s.pooled = way == throughPooler
-	if !s.pooled {
+	if way == directly {
 		s.ping = `SELECT 1`
 		return fmt.Sprintf(e.statements.direct, s.pid)
 	}

@@ -14,6 +14,8 @@ import (
 // closeGrace is how long the goodbye to the server may take before the socket closes without it.
 const closeGrace = time.Second
 
+var errNotHeld = errors.New("the session no longer held the lock")
+
 // event is what ended a wait on a session.
 type event int
 
@@ -28,7 +30,6 @@ type session struct {
 	borrowed *pgxpool.Conn // nil once the session has left the pool
 	pid      uint32        // of the backend; before a grant, what the server told at the start of the connection
 	ping     string        // the leader's check
-	pooled   bool          // the session is that of a pooler
 }
 
 // leavePool makes the session the elector's own.
@@ -51,7 +52,7 @@ func (s *session) verify(bounded context.Context, late func()) error {
 func (s *session) unlock(bounded context.Context, statement string) error {
 	answer, err := ask(bounded, s.conn, statement, nothing)
 	if err == nil && answer != "t" {
-		err = errors.New("the session no longer held the lock")
+		err = errNotHeld
 	}
 	return err
 }

@@ -20,7 +20,8 @@ type request struct {
 // The term has ended when StepDown returns, whatever it returns. It waits until Run has unlocked and closed the lock
 // connection, at most 2 s and a check under way, or until ctx ends: the unlock is then still to come. It returns the error
 // of an unlock that failed; the closed connection, or the server after four CheckIntervals, frees the lock then. Without a
-// Run under way there is no lock to give back. Safe from any goroutine, also from the work of the term itself.
+// Run under way there is no lock to give back. Safe from any goroutine, also from the work of the term itself, but there not
+// with a context of the term, which ends with it. A Logger or a hook of the Pool must not wait for it: Run waits for them.
 func (e *Elector) StepDown(ctx context.Context, cooldown time.Duration) error {
 	asked := e.askStepDown(cooldown)
 	if asked == nil {

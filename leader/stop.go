@@ -2,6 +2,7 @@ package leader
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"time"
@@ -72,8 +73,8 @@ func (e *Elector) unlock(bounded context.Context) error {
 	}
 	pid := e.held.pid
 	err := e.held.unlock(bounded, e.statements.unlock)
-	if err != nil && e.held.pooled {
-		e.reclaim(bounded) // the statement may have met another backend
+	if errors.Is(err, errNotHeld) {
+		e.reclaim(bounded) // a pooler may have taken the backend away
 	}
 	e.dropHeld()
 	if err != nil {
