@@ -149,9 +149,13 @@ func TestNotificationWithoutAReleaseIsHarmless(t *testing.T) {
 		replicas[0].requireLeader(t)
 		replicas[1].requireStandby(t)
 		before = count(server, "SELECT 1")
+		polls := count(server, "pg_try_advisory_lock")
 		time.Sleep(interval)
 		if got := count(server, "SELECT 1") - before; got != 1 {
 			t.Errorf("the leader made %d checks in the interval, want 1", got)
+		}
+		if got := count(server, "pg_try_advisory_lock") - polls; got != 1 {
+			t.Errorf("the standby made %d checks in the interval after its early one, want 1", got)
 		}
 	})
 }
