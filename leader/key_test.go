@@ -13,6 +13,7 @@ import (
 // under the key's columns.
 func TestPostgresEveryKeyElectsItsOwnLeader(t *testing.T) {
 	t.Parallel()
+	const unhurried = 5 * quick // a machine that stands still for a moment is no fault of a key
 	db := pgtest.Database(t)
 	admin := db.Connect(t)
 	for _, k := range []lockkey.Key{
@@ -28,7 +29,7 @@ func TestPostgresEveryKeyElectsItsOwnLeader(t *testing.T) {
 		lockkey.Bigint(math.MinInt64),
 		lockkey.Bigint(math.MaxInt64),
 	} {
-		a := newReplica(t, db.Pool(t), quick, func(c *leader.Config) { c.Key = k }).run(t)
+		a := newReplica(t, db.Pool(t), unhurried, func(c *leader.Config) { c.Key = k }).run(t)
 		awaitLeader(t, a)
 		if k.IsZero() {
 			k = lockkey.BackgroundLeader()
@@ -39,7 +40,7 @@ func TestPostgresEveryKeyElectsItsOwnLeader(t *testing.T) {
 			AND classid = $1 AND objid = $2 AND objsubid = $3`, classid, objid, int16(objsubid)).Scan(&rows); err != nil || rows != 1 {
 			t.Errorf("key %v: %d rows of pg_locks, %v; want 1", k, rows, err)
 		}
-		b := newReplica(t, db.Pool(t), quick, func(c *leader.Config) { c.Key = k })
+		b := newReplica(t, db.Pool(t), unhurried, func(c *leader.Config) { c.Key = k })
 		b.run(t)
 		pgtest.Eventually(t, patience, "a refusal of the second", func() (bool, string) {
 			return b.pool.Stat().AcquireCount() >= 2, ""
