@@ -160,6 +160,26 @@ func TestNotificationWithoutAReleaseIsHarmless(t *testing.T) {
 	})
 }
 
+// R24: a leader that listened as a standby still has the session for it. It makes no more checks for the notifications that come.
+func TestLeaderThatListenedIgnoresNotifications(t *testing.T) {
+	inBubble(t, func(t *testing.T, server *leadertest.Server) {
+		replicas := wakeful(t, server, 2)
+		time.Sleep(interval / 2)
+		replicas[0].stop()
+		synctest.Wait()
+		replicas[1].requireLeader(t)
+		before := len(server.Statements())
+		for range 3 {
+			server.Notify("background_leader_1886156915_1_2")
+			synctest.Wait()
+		}
+		if got := server.Statements()[before:]; len(got) != 0 {
+			t.Errorf("statements after the notifications: %v, want none", got)
+		}
+		replicas[1].requireLeader(t)
+	})
+}
+
 // R24: off, nobody listens and nobody is notified.
 func TestWithoutWakeOnReleaseNobodyListens(t *testing.T) {
 	inBubble(t, func(t *testing.T, server *leadertest.Server) {
