@@ -8,6 +8,9 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+
 	"github.com/plexsphere/leader-exporter/leader"
 	"github.com/plexsphere/leader-exporter/leader/leadertest"
 )
@@ -97,5 +100,39 @@ func TestSlowChecksKeepTheTerm(t *testing.T) {
 		if got := a.logs.with("acquired"); len(got) != 1 {
 			t.Errorf("%d terms, want 1", len(got))
 		}
+	})
+}
+
+// R21: the three intervals count from the moment at which the last good check was sent, not from its answer and not from the
+// grant, and the contexts of the term end at their end though nobody asks.
+func TestStalenessCountsFromWhenTheLastGoodCheckWasSent(t *testing.T) {
+	inBubble(t, func(t *testing.T, server *leadertest.Server) {
+		first := newReplica(t, server.Client("first").Pool(t), interval, wakeOnRelease).run(t)
+		synctest.Wait()
+		host, resume := server.Client("stuck"), make(chan struct{})
+		a := newReplica(t, host.Pool(t, func(c *pgxpool.Config) {
+			c.ConnConfig.OnNotification = func(_ *pgconn.PgConn, n *pgconn.Notification) {
+				if n.PID == 0 { // of the test, not of the replica's own unlock
+					<-resume
+				}
+			}
+		}), interval, wakeOnRelease).run(t)
+		begin := time.Now()
+		synctest.Wait()
+		first.stop()
+		synctest.Wait()
+		ctx, cancel, _ := a.Term(t.Context())
+		defer cancel()
+		host.Delay(interval / 2)
+		time.Sleep(2*interval + interval*3/4) // the check that was sent after two intervals has been answered
+		host.Delay(0)
+		a.requireLeader(t)
+		server.Notify("background_leader_1886156915_1_2")
+		ended := since(begin, func() bool { return ctx.Err() != nil })
+		if ended < 5*interval || ended > 5*interval+time.Millisecond {
+			t.Errorf("the term's context ended after %v, want 2 intervals and 3", ended)
+		}
+		a.requireStandby(t)
+		close(resume)
 	})
 }
