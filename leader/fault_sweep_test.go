@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -54,10 +55,28 @@ func newSweep(t *testing.T) *sweep {
 		r := newRecorded(t, s.history, fmt.Sprintf("127.0.0.1:%d", server.Port()), order{
 			Name: fmt.Sprint("replica", i), CheckInterval: swept, WakeOnRelease: i%2 == 1, WorkEvery: 2 * time.Millisecond,
 		})
-		r.start()
 		s.replicas[r.order.Name] = r
+		begin := time.Now()
+		r.start()
+		if i == 0 {
+			s.await("")
+		} else {
+			s.awaitAsking(r.order.Name, begin)
+		}
 	}
 	return s
+}
+
+// awaitAsking waits until the replica has asked for the lock since then, and was refused.
+func (s *sweep) awaitAsking(name string, since time.Time) {
+	s.t.Helper()
+	pgtest.Eventually(s.t, patience, name+" asks for the lock in vain", func() (bool, string) {
+		var asked int
+		err := s.admin.QueryRow(s.t.Context(), `SELECT count(*) FROM pg_stat_activity WHERE application_name = $1 AND state = 'idle'
+			AND query LIKE '%pg_try_advisory_lock%' AND query_start > $2`, name, since).Scan(&asked)
+		holder, held := s.watcher.holder()
+		return asked > 0 && held && holder.Name != name, fmt.Sprint(asked, err, holder)
+	})
 }
 
 // await waits until another replica than that one holds the lock, and returns it.
@@ -129,21 +148,22 @@ func (s *sweep) isAtRest(pid int) bool {
 }
 
 // pause stops the leader's process for six intervals, in which another replica takes over, and returns when the resumed one
-// asks for the lock again.
+// asks for the lock again. At every other phase the news that its session ended, after four intervals, is late, so that at its
+// resumption nothing but the age of its last check tells it to do no work.
 func (s *sweep) pause(phase int) stop {
 	s.t.Helper()
 	leader, began := s.stopAt(time.Duration(phase) * swept / phases)
-	next := s.await(leader.Name)
+	proxy := s.replicas[leader.Name].proxy
+	if phase%2 == 1 {
+		proxy.Delay(asleep / 2 * swept)
+	}
+	s.await(leader.Name)
 	<-time.After(time.Until(began.Add(asleep * swept)))
+	proxy.Delay(0)
 	resumed := time.Now()
 	s.history.FaultEnded(leader.Name, leadertest.Pause)
 	s.replicas[leader.Name].signal(syscall.SIGCONT)
-	pgtest.Eventually(s.t, patience, "the resumed process asks for the lock", func() (bool, string) {
-		var asked int
-		err := s.admin.QueryRow(s.t.Context(), `SELECT count(*) FROM pg_stat_activity WHERE application_name = $1 AND pid <> $2
-			AND query LIKE '%pg_try_advisory_lock%' AND query_start > $3`, leader.Name, int32(next.PID), resumed).Scan(&asked)
-		return asked > 0, fmt.Sprint(asked, err)
-	})
+	s.awaitAsking(leader.Name, resumed)
 	return stop{replica: leader.Name, phase: phase, began: began, resumed: resumed}
 }
 
@@ -158,11 +178,24 @@ func (s *sweep) end() leadertest.Report {
 		s.t.Fatal(err)
 	}
 	s.history.CounterRead(value)
-	report, err := s.history.Check(leadertest.Config{CheckInterval: swept, Slack: slack})
+	report, err := begun(s.history).Check(leadertest.Config{CheckInterval: swept, Slack: slack})
 	if err != nil {
 		s.t.Error(err)
 	}
 	return report
+}
+
+// begun returns the history without the time until the first term, in which a process starts and nobody can lead.
+func begun(history *leadertest.History) *leadertest.History {
+	events, since := history.Events(), &leadertest.History{}
+	led := slices.IndexFunc(events, func(e leadertest.Event) bool { return e.Kind == leadertest.TermBegan })
+	for _, e := range events {
+		if led >= 0 && e.At.Before(events[led].At) {
+			e.At = events[led].At
+		}
+		since.Record(e)
+	}
+	return since
 }
 
 // requireNoStaleWork fails when the stopped replica began a unit of work under its old fence after it was resumed, or when no
