@@ -4,18 +4,19 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
-	"net"
 	"os"
 	"slices"
 	"strconv"
 	"strings"
 	"syscall"
+
+	"github.com/plexsphere/leader-exporter/internal/pgserver"
 )
 
 // prepare picks a port and makes a folder with the configuration.
 func (b *Bouncer) prepare(as *syscall.Credential) error {
 	var err error
-	if b.port, err = freePort(); err != nil {
+	if b.port, err = pgserver.FreePort(); err != nil {
 		return err
 	}
 	if b.folder, err = os.MkdirTemp("", "pgbouncer-"); err != nil {
@@ -57,18 +58,4 @@ func (b *Bouncer) configure() error {
 		fmt.Fprintf(&ini, "%s = %s\n", name, settings[name])
 	}
 	return os.WriteFile(b.path("pgbouncer.ini"), []byte(ini.String()), 0o644)
-}
-
-// freePort returns a TCP port that was free a moment ago.
-func freePort() (int, error) {
-	listener, err := net.Listen("tcp4", "127.0.0.1:0")
-	if err != nil {
-		return 0, fmt.Errorf("find a free port: %w", err)
-	}
-	defer listener.Close()
-	address, ok := listener.Addr().(*net.TCPAddr)
-	if !ok {
-		return 0, fmt.Errorf("find a free port: %v is no TCP address", listener.Addr())
-	}
-	return address.Port, nil
 }

@@ -82,7 +82,7 @@ func Start(ctx context.Context, t *Template, opts Options) (*Server, error) {
 func (s *Server) startOnFreePort(ctx context.Context) (err error) {
 	const attempts = 5
 	for range attempts {
-		if s.port, err = freePort(); err != nil {
+		if s.port, err = FreePort(); err != nil {
 			return err
 		}
 		if err = s.Start(ctx); err == nil || !strings.Contains(s.logTail(), addressInUse) {
@@ -234,17 +234,7 @@ func (s *Server) configure(opts Options) error {
 	}
 	err = errors.Join(err, file.Close(), s.writeHBA(opts.HBA))
 	for name, content := range opts.Files {
-		err = errors.Join(err, s.writeFile(name, content))
-	}
-	return err
-}
-
-// writeFile writes a new file of the server's owner into the data folder.
-func (s *Server) writeFile(name, content string) error {
-	path := filepath.Join(s.dataFolder(), name)
-	err := os.WriteFile(path, []byte(content), 0o600)
-	if as := s.template.as; err == nil && as != nil {
-		err = os.Chown(path, int(as.Uid), int(as.Gid))
+		err = errors.Join(err, writeAs(s.template.as, filepath.Join(s.dataFolder(), name), []byte(content)))
 	}
 	return err
 }
@@ -290,8 +280,9 @@ func loopback() string {
 	return "127.0.0.1,::1"
 }
 
-// freePort returns a TCP port that was free a moment ago.
-func freePort() (int, error) {
+// FreePort returns a TCP port of loopback that was free a moment ago. Somebody else may take it first. It is safe from any
+// goroutine.
+func FreePort() (int, error) {
 	listener, err := net.Listen("tcp4", "127.0.0.1:0")
 	if err != nil {
 		return 0, fmt.Errorf("pgserver: find a free port: %w", err)
