@@ -45,7 +45,7 @@ func runRecorded(text string) error {
 	if err := json.Unmarshal([]byte(text), &o); err != nil {
 		return err
 	}
-	history := &leadertest.History{FenceFrom: leader.FenceFrom, Sink: os.Stdout}
+	history := &leadertest.History{Sink: os.Stdout}
 	pool, err := recordedPool(o)
 	if err != nil {
 		return err

@@ -39,7 +39,7 @@ type simulated struct {
 
 func newSimulation(t *testing.T) *simulation {
 	t.Helper()
-	s := &simulation{t: t, server: leadertest.NewServer(t), history: &leadertest.History{FenceFrom: leader.FenceFrom}}
+	s := &simulation{t: t, server: leadertest.NewServer(t), history: &leadertest.History{}}
 	s.server.SetRecording(false)
 	s.server.Observe(func(change leadertest.LockChange) {
 		if change.Granted {

@@ -8,14 +8,13 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/plexsphere/leader-exporter/leader"
 )
 
 // History is what happened in an election, as replicas and server saw it. The zero value is an empty one. All methods are
 // safe from any goroutine, Check included.
 type History struct {
-	// FenceFrom reads the fence from the context of a unit of work; it is meant for leader.FenceFrom. Nil means that Do
-	// records units without a fence.
-	FenceFrom func(context.Context) (uint64, bool)
 	// Sink, unless nil, gets each event as a line of JSON, in one Write, before the method that records it returns. A
 	// process that may be killed hands its history to its parent that way; see Merge.
 	Sink io.Writer
@@ -69,18 +68,10 @@ func (h *History) TermBegan(replica string, fence uint64) {
 // TermEnded records that the replica does not lead any more.
 func (h *History) TermEnded(replica string) { h.Record(Event{Kind: TermEnded, Replica: replica}) }
 
-// Doer runs units of work on the leader, as leader.Elector does.
-type Doer interface {
-	Do(ctx context.Context, fn func(context.Context) error) (bool, error)
-}
-
-// Do is Do of the replica's elector, with a record of each begin and end of fn.
-func (h *History) Do(ctx context.Context, elector Doer, replica string, fn func(context.Context) error) (bool, error) {
+// Do is Do of the replica's elector, with a record of each begin and end of fn and of the fence of its term.
+func (h *History) Do(ctx context.Context, elector *leader.Elector, replica string, fn func(context.Context) error) (bool, error) {
 	return elector.Do(ctx, func(ctx context.Context) error {
-		var fence uint64
-		if h.FenceFrom != nil {
-			fence, _ = h.FenceFrom(ctx)
-		}
+		fence, _ := leader.FenceFrom(ctx)
 		defer h.UnitBegan(replica, fence)()
 		return fn(ctx)
 	})

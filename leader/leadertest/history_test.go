@@ -66,36 +66,33 @@ func TestRegistererAcceptsEverythingElse(t *testing.T) {
 	registry.MustRegister(again)
 }
 
-type doer func(context.Context, func(context.Context) error) (bool, error)
-
-func (d doer) Do(ctx context.Context, fn func(context.Context) error) (bool, error) {
-	return d(ctx, fn)
-}
-
 func TestDoRecordsBeginAndEndAndPassesTheRestOn(t *testing.T) {
-	type key struct{}
-	h := leadertest.History{FenceFrom: func(ctx context.Context) (uint64, bool) {
-		fence, ok := ctx.Value(key{}).(uint64)
-		return fence, ok
-	}}
-	leads := doer(func(ctx context.Context, fn func(context.Context) error) (bool, error) {
-		return true, fn(context.WithValue(ctx, key{}, uint64(7)))
-	})
-	follows := doer(func(context.Context, func(context.Context) error) (bool, error) { return false, nil })
-	boom := errors.New("boom")
-	work := func(context.Context) error { return boom }
+	synctest.Test(t, func(t *testing.T) {
+		var h leadertest.History
+		elector, err := leader.New(leader.Config{
+			Pool: leadertest.NewServer(t).Client("a").Pool(t), Logger: slog.New(slog.DiscardHandler),
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		boom := errors.New("boom")
+		work := func(context.Context) error { return boom }
 
-	if led, err := h.Do(t.Context(), follows, "a", work); led || err != nil || len(h.Events()) != 0 {
-		t.Errorf("on a standby: %v, %v and events %v", led, err, h.Events())
-	}
-	if led, err := h.Do(t.Context(), leads, "a", work); !led || !errors.Is(err, boom) {
-		t.Errorf("on the leader: %v, %v; want true and the error of the work", led, err)
-	}
-	events := h.Events()
-	if len(events) != 2 || events[0].Kind != leadertest.UnitBegan || events[0].Fence != 7 || events[0].Unit == 0 ||
-		events[1].Kind != leadertest.UnitEnded || events[1].Unit != events[0].Unit {
-		t.Errorf("events %v; want a unit under fence 7 and its end", events)
-	}
+		if led, err := h.Do(t.Context(), elector, "a", work); led || err != nil || len(h.Events()) != 0 {
+			t.Errorf("on a standby: %v, %v and events %v", led, err, h.Events())
+		}
+		go func() { _ = elector.Run(t.Context()) }()
+		synctest.Wait()
+		fence, leads := elector.Fence()
+		if led, err := h.Do(t.Context(), elector, "a", work); !leads || !led || !errors.Is(err, boom) {
+			t.Errorf("on the leader: %v, %v; want true and the error of the work", led, err)
+		}
+		events := h.Events()
+		if len(events) != 2 || events[0].Kind != leadertest.UnitBegan || events[0].Fence != fence || fence == 0 || events[0].Unit == 0 ||
+			events[1].Kind != leadertest.UnitEnded || events[1].Unit != events[0].Unit {
+			t.Errorf("events %v; want a unit under fence %d and its end", events, fence)
+		}
+	})
 }
 
 // recordAll calls each method that records.
