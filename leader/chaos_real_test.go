@@ -2,80 +2,13 @@ package leader_test
 
 import (
 	"fmt"
-	"slices"
 	"syscall"
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5/pgxpool"
-
 	"github.com/plexsphere/leader-exporter/internal/pgserver"
-	"github.com/plexsphere/leader-exporter/internal/pgserver/pgtest"
 	"github.com/plexsphere/leader-exporter/leader/leadertest"
 )
-
-const (
-	// measured is the CheckInterval of replicas whose times are measured.
-	measured = 500 * time.Millisecond
-	// slack is what may come on top of each bound, beside the longest time in which the server kept the watcher waiting.
-	slack = 250 * time.Millisecond
-)
-
-// reality is an election of processes on a real server.
-type reality struct {
-	t        *testing.T
-	server   *pgserver.Server
-	history  *leadertest.History
-	watcher  *lockWatcher
-	admin    *pgxpool.Pool
-	replicas []*recorded
-}
-
-// newReality starts a server and the replicas; wakes says which of them have WakeOnRelease.
-func newReality(t *testing.T, replicas int, wakes func(i int) bool) *reality {
-	t.Helper()
-	// What the counter was told to be committed must survive a crash of the server.
-	server := pgtest.Cluster(t, pgserver.Options{Settings: map[string]string{"synchronous_commit": "on"}})
-	db := &pgtest.DB{DSN: server.DSN("postgres")}
-	s := &reality{t: t, server: server, history: &leadertest.History{}, admin: db.Pool(t)}
-	if err := s.server.Exec(t.Context(), "postgres", "CREATE TABLE counters AS SELECT 0::bigint AS value, 0::bigint AS fence"); err != nil {
-		t.Fatal(err)
-	}
-	s.watcher = watchLock(t, s.history, s.server.DSN("postgres"))
-	for i := range replicas {
-		r := newRecorded(t, s.history, fmt.Sprintf("127.0.0.1:%d", s.server.Port()), order{
-			Name: fmt.Sprint("replica", i), CheckInterval: measured, WakeOnRelease: wakes(i),
-			Cooldown: 3 * measured, WorkEvery: measured / 10,
-		})
-		r.start()
-		s.replicas = append(s.replicas, r)
-	}
-	return s
-}
-
-// check reads the counter, ends the replicas, and judges the history.
-func (s *reality) check() leadertest.Report {
-	s.t.Helper()
-	for _, r := range s.replicas {
-		r.kill()
-	}
-	var value int64
-	conn := (&pgtest.DB{DSN: s.server.DSN("postgres")}).Connect(s.t)
-	if err := conn.QueryRow(s.t.Context(), "SELECT value FROM counters").Scan(&value); err != nil {
-		s.t.Fatal(err)
-	}
-	s.history.CounterRead(value)
-	report, err := s.history.Check(leadertest.Config{CheckInterval: measured, Slack: slack + s.watcher.slowest()})
-	if err != nil {
-		s.t.Error(err)
-	}
-	return report
-}
-
-func (s *reality) leader() int {
-	holder, _ := s.watcher.holder()
-	return slices.IndexFunc(s.replicas, func(r *recorded) bool { return r.order.Name == holder.Name })
-}
 
 func (s *reality) sleep(d time.Duration) {
 	timer := time.NewTimer(d)
@@ -195,7 +128,8 @@ func (s *reality) stopServer(b blow) (heal func()) {
 func TestChaosReal(t *testing.T) {
 	seconds := setting(t, "LEADER_CHAOS_SECONDS", 20)
 	seed := seedOf(t, fmt.Sprintf("make chaos SECONDS=%d", seconds))
-	s := newReality(t, chaosReplicas, func(i int) bool { return i%2 == 1 }) // a rolling change of the configuration
+	s := newReality(t)
+	s.startMeasured(chaosReplicas, func(i int) bool { return i%2 == 1 }) // a rolling change of the configuration
 	c := newCampaign(seed, measured, s, leadertest.Faults()...)
 	c.log = t.Logf
 	c.run(t.Context(), time.Duration(seconds)*time.Second)

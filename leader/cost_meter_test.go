@@ -25,16 +25,9 @@ type metered struct {
 // newMetered makes a replica with a proxy of its own and a pool of one connection.
 func newMetered(t *testing.T, server *pgserver.Server, every time.Duration, shape func(*pgxpool.Config), configure ...func(*leader.Config)) *metered {
 	t.Helper()
-	proxy, err := faultproxy.Start(fmt.Sprintf("127.0.0.1:%d", server.Port()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(proxy.Close)
+	proxy, through := behind(t, server)
 	proxy.Record()
-	pool := (&pgtest.DB{DSN: server.DSN("postgres")}).Pool(t, shape, func(c *pgxpool.Config) {
-		c.MaxConns = 1
-		c.ConnConfig.Host, c.ConnConfig.Port = proxy.Host(), proxy.Port()
-	})
+	pool := (&pgtest.DB{DSN: server.DSN("postgres")}).Pool(t, shape, through, func(c *pgxpool.Config) { c.MaxConns = 1 })
 	return &metered{replica: newReplica(t, pool, every, configure...), proxy: proxy}
 }
 

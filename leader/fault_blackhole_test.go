@@ -24,7 +24,7 @@ func TestFaultStandbyAsksAgainSoonAfterABlackHole(t *testing.T) {
 			admin := db.Connect(t)
 			a := newReplica(t, db.Pool(t), checkInterval).run(t)
 			awaitLeader(t, a)
-			proxy, through := behind(t, db)
+			proxy, through := behind(t, db.Server)
 			proxy.Record()
 			b := newReplica(t, db.Pool(t, through, func(c *pgxpool.Config) {
 				c.MaxConns = places

@@ -46,7 +46,8 @@ func TestFaultBounds(t *testing.T) {
 // where it must not, that nothing was counted twice or lost, that fences rise.
 func (r row) hold(t *testing.T) {
 	t.Helper()
-	s := newReality(t, 3, func(int) bool { return r.wakes })
+	s := newReality(t)
+	s.startMeasured(3, func(int) bool { return r.wakes })
 	const strikes = 3
 	var next time.Duration
 	for i := range strikes {

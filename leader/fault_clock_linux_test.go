@@ -1,10 +1,8 @@
 package leader_test
 
 import (
-	"encoding/json"
 	"fmt"
 	"os"
-	"os/exec"
 	"strings"
 	"syscall"
 	"testing"
@@ -38,14 +36,9 @@ func clockBehind(t *testing.T) (command []string, behind int) {
 // startBehind starts a replica whose clock is behind and returns it with what it logs.
 func startBehind(t *testing.T, o order) (*child.Child, *syncbuf.Buffer) {
 	t.Helper()
-	text, err := json.Marshal(o)
-	if err != nil {
-		t.Fatal(err)
-	}
 	unshare, behind := clockBehind(t)
 	log := &syncbuf.Buffer{}
-	cmd := exec.Command(unshare[0], append(unshare[1:], os.Args[0])...)
-	cmd.Env = append(os.Environ(), recordedReplica+"="+string(text))
+	cmd := o.command(t, unshare...)
 	cmd.Stderr = log
 	const needs = "this test needs unshare of util-linux and the right to make a time namespace: Linux 5.6 or newer, and root with " +
 		"CAP_SYS_ADMIN or unprivileged user namespaces"

@@ -18,37 +18,25 @@ import (
 	"github.com/plexsphere/leader-exporter/leader/leadertest"
 )
 
-// leading returns the names of the replicas that lead.
-func leading(replicas map[string]*replica) []string {
-	var names []string
-	for name, r := range replicas {
-		if r.IsLeader() {
-			names = append(names, name)
-		}
-	}
-	return names
-}
-
 // asked returns how often the replicas have borrowed a connection, which is how often they have asked for the lock.
-func asked(replicas map[string]*replica) int64 {
-	var sum int64
+func asked(replicas []*replica) (n int64) {
 	for _, r := range replicas {
-		sum += r.pool.Stat().AcquireCount()
+		n += r.pool.Stat().AcquireCount()
 	}
-	return sum
+	return n
 }
 
 // awaitAsked waits until each replica that does not lead has asked for the lock n times more.
-func awaitAsked(t *testing.T, replicas map[string]*replica, n int64) {
+func awaitAsked(t *testing.T, replicas []*replica, n int64) {
 	t.Helper()
-	want := make(map[string]int64)
-	for name, r := range replicas {
-		want[name] = r.pool.Stat().AcquireCount() + n
+	want := make([]int64, len(replicas))
+	for i, r := range replicas {
+		want[i] = r.pool.Stat().AcquireCount() + n
 	}
 	pgtest.Eventually(t, patience, fmt.Sprint(n, " checks of each standby"), func() (bool, string) {
-		for name, r := range replicas {
-			if got := r.pool.Stat().AcquireCount(); got < want[name] && !r.IsLeader() {
-				return false, fmt.Sprintf("%s: %d checks of %d; log:\n%s", name, got, want[name], strings.Join(r.logs.with(""), "\n"))
+		for i, r := range replicas {
+			if got := r.pool.Stat().AcquireCount(); got < want[i] && !r.IsLeader() {
+				return false, fmt.Sprintf("standby %d: %d checks of %d; log:\n%s", i, got, want[i], strings.Join(r.logs.with(""), "\n"))
 			}
 		}
 		return true, ""
@@ -70,25 +58,25 @@ func TestFaultOneOfTwentyStandbysFollows(t *testing.T) {
 	first := start("first")
 	awaitLeader(t, first)
 	const crowd = 20
-	standbys := make(map[string]*replica)
-	for i := range crowd {
-		standbys[fmt.Sprint("standby", i)] = start(fmt.Sprint("standby", i))
+	standbys := make([]*replica, crowd)
+	for i := range standbys {
+		standbys[i] = start(fmt.Sprint("standby", i))
 	}
 	awaitAsked(t, standbys, 1)
 	before, stopped := asked(standbys), time.Now()
 	first.stop()
 	<-first.returned
-	pgtest.Eventually(t, patience, "a standby leads", func() (bool, string) { return len(leading(standbys)) > 0, "nobody" })
+	pgtest.Eventually(t, patience, "a standby leads", func() (bool, string) { return len(leaders(standbys)) > 0, "nobody" })
 	if took := time.Since(stopped); took > slowCheck+lateness {
 		t.Errorf("the next leader came after %v, want at most one interval", took)
 	}
-	next := leading(standbys)
+	next := leaders(standbys)
 	awaitAsked(t, standbys, 2)
 	if number, most := asked(standbys)-before, crowd*(2*int64(time.Since(stopped)/slowCheck)+2); number > most {
 		t.Errorf("%d lock statements in %v, want at most %d", number, time.Since(stopped), most)
 	}
-	if got := leading(standbys); !slices.Equal(got, next) || len(got) != 1 {
-		t.Errorf("%v lead, then %v; want one and the same", next, got)
+	if got := leaders(standbys); !slices.Equal(got, next) || len(got) != 1 {
+		t.Errorf("%d lead, then %d; want one and the same", len(next), len(got))
 	}
 	requireOneAtATime(t, history.Events())
 }

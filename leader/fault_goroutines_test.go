@@ -43,7 +43,7 @@ func TestFaultGoroutinesReturnToTheirBaseline(t *testing.T) {
 	const closing = 15 * time.Second
 	db := pgtest.Database(t)
 	admin := db.Connect(t)
-	proxy, through := behind(t, db) // started here, so that it does not count
+	proxy, through := behind(t, db.Server) // started here, so that it does not count
 	label := fmt.Sprintf("%s %p", t.Name(), t)
 	pprof.Do(context.Background(), pprof.Labels("test", label), func(context.Context) {
 		r := newReplica(t, db.Pool(t, through), quick/4).run(t)

@@ -14,6 +14,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/plexsphere/leader-exporter/internal/faultproxy"
+	"github.com/plexsphere/leader-exporter/internal/pgserver"
 	"github.com/plexsphere/leader-exporter/internal/pgserver/pgtest"
 	"github.com/plexsphere/leader-exporter/leader"
 )
@@ -28,10 +29,10 @@ const (
 	unlockQuery = "SELECT pg_advisory_unlock(" // not the one within the lock statement
 )
 
-// behind puts a proxy before the database's server and returns it with what sends a pool through it.
-func behind(t *testing.T, db *pgtest.DB) (*faultproxy.Proxy, func(*pgxpool.Config)) {
+// behind puts a proxy before the server and returns it with what sends a pool through it.
+func behind(t *testing.T, server *pgserver.Server) (*faultproxy.Proxy, func(*pgxpool.Config)) {
 	t.Helper()
-	proxy, err := faultproxy.Start(fmt.Sprintf("127.0.0.1:%d", db.Server.Port()))
+	proxy, err := faultproxy.Start(fmt.Sprintf("127.0.0.1:%d", server.Port()))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -71,14 +72,6 @@ func awaitVerified(t *testing.T, admin *pgx.Conn, pid uint32, n int) {
 	})
 }
 
-// terminate ends the backend.
-func terminate(t *testing.T, admin *pgx.Conn, pid uint32) {
-	t.Helper()
-	if _, err := admin.Exec(t.Context(), "SELECT pg_terminate_backend($1)", int32(pid)); err != nil {
-		t.Fatal(err)
-	}
-}
-
 // R6, R10, L2: a stop in the middle of the leader's check waits for the slow answer and unlocks cleanly; nobody asks the server
 // to cancel anything.
 func TestFaultStopOnASlowNetworkStillUnlocks(t *testing.T) {
@@ -101,7 +94,7 @@ func stopDuringASlowCheck(t *testing.T, db *pgtest.DB, admin *pgx.Conn) bool {
 		delay         = slowCheck / 2
 		cancelRequest = "\x04\xd2\x16\x2e" // 80877102, the code of its startup packet
 	)
-	proxy, through := behind(t, db)
+	proxy, through := behind(t, db.Server)
 	proxy.Record()
 	r := newReplica(t, db.Pool(t, through), slowCheck).run(t)
 	awaitLeader(t, r)
@@ -142,7 +135,7 @@ func TestFaultHeldBackGrantLeavesNoLock(t *testing.T) {
 			t.Parallel()
 			db := pgtest.Database(t)
 			admin := db.Connect(t)
-			proxy, through := behind(t, db)
+			proxy, through := behind(t, db.Server)
 			pool := db.Pool(t, through, watcher)
 			if err := pool.Ping(t.Context()); err != nil { // connect while that is quick
 				t.Fatal(err)
@@ -185,7 +178,7 @@ func TestFaultResetConnectionsEndTheTermAtOnce(t *testing.T) {
 	const checkInterval = 4 * slowCheck
 	db := pgtest.Database(t)
 	admin := db.Connect(t)
-	proxy, through := behind(t, db)
+	proxy, through := behind(t, db.Server)
 	a := newReplica(t, db.Pool(t, through), checkInterval).run(t)
 	awaitLeader(t, a)
 	pid := awaitHolder(t, admin)

@@ -120,9 +120,7 @@ func TestFaultPoolerModeChangesUnderALeader(t *testing.T) {
 	r := newReplica(t, through.Pool(t), quick).run(t)
 	awaitLeader(t, r)
 	pid := awaitHolder(t, admin)
-	if _, err := admin.Exec(t.Context(), "SELECT pg_terminate_backend($1)", int32(pid)); err != nil {
-		t.Fatal(err)
-	}
+	terminate(t, admin, pid)
 	pgtest.Eventually(t, patience, "the loss with the server's reason", func() (bool, string) {
 		lost := r.logs.with("WARN background leader lock lost")
 		return len(lost) == 1 && strings.Contains(lost[0], "57P01"), strings.Join(r.logs.with(""), "\n")

@@ -10,9 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/jackc/pgx/v5"
-
-	"github.com/plexsphere/leader-exporter/internal/pgserver"
 	"github.com/plexsphere/leader-exporter/internal/pgserver/pgtest"
 	"github.com/plexsphere/leader-exporter/leader/leadertest"
 )
@@ -25,15 +22,8 @@ const (
 	asleep = 6
 )
 
-// sweep is an election of processes whose leader calls Do all the time.
-type sweep struct {
-	t        *testing.T
-	server   *pgserver.Server
-	admin    *pgx.Conn
-	history  *leadertest.History
-	watcher  *lockWatcher
-	replicas map[string]*recorded
-}
+// sweep is an election whose leader calls Do all the time.
+type sweep struct{ *reality }
 
 // stop is one stop of the leader's process.
 type stop struct {
@@ -44,20 +34,10 @@ type stop struct {
 
 func newSweep(t *testing.T) *sweep {
 	t.Helper()
-	server := pgtest.Cluster(t, pgserver.Options{Settings: map[string]string{"synchronous_commit": "on"}})
-	if err := server.Exec(t.Context(), "postgres", "CREATE TABLE counters AS SELECT 0::bigint AS value, 0::bigint AS fence"); err != nil {
-		t.Fatal(err)
-	}
-	s := &sweep{t: t, server: server, history: &leadertest.History{}, replicas: make(map[string]*recorded)}
-	s.admin = (&pgtest.DB{DSN: server.DSN("postgres")}).Connect(t)
-	s.watcher = watchLock(t, s.history, server.DSN("postgres"))
+	s := &sweep{newReality(t)}
 	for i := range 3 {
-		r := newRecorded(t, s.history, fmt.Sprintf("127.0.0.1:%d", server.Port()), order{
-			Name: fmt.Sprint("replica", i), CheckInterval: swept, WakeOnRelease: i%2 == 1, WorkEvery: 2 * time.Millisecond,
-		})
-		s.replicas[r.order.Name] = r
 		begin := time.Now()
-		r.start()
+		r := s.start(order{CheckInterval: swept, WakeOnRelease: i%2 == 1, WorkEvery: 2 * time.Millisecond})
 		if i == 0 {
 			s.await("")
 		} else {
@@ -65,6 +45,11 @@ func newSweep(t *testing.T) *sweep {
 		}
 	}
 	return s
+}
+
+// named returns the replica of that name.
+func (s *sweep) named(name string) *recorded {
+	return s.replicas[slices.IndexFunc(s.replicas, func(r *recorded) bool { return r.order.Name == name })]
 }
 
 // awaitAsking waits until the replica has asked for the lock since then, and was refused.
@@ -117,7 +102,7 @@ func (s *sweep) stopAt(after time.Duration) (leader holding, at time.Time) {
 			due = due.Add(swept)
 		}
 		<-time.After(time.Until(due)) // the phase is a time, not a fact
-		r := s.replicas[leader.Name]
+		r := s.named(leader.Name)
 		at = time.Now()
 		r.signal(syscall.SIGSTOP)
 		if s.isAtRest(r.process.PID()) {
@@ -153,7 +138,7 @@ func (s *sweep) isAtRest(pid int) bool {
 func (s *sweep) pause(phase int) stop {
 	s.t.Helper()
 	leader, began := s.stopAt(time.Duration(phase) * swept / phases)
-	proxy := s.replicas[leader.Name].proxy
+	proxy := s.named(leader.Name).proxy
 	if phase%2 == 1 {
 		proxy.Delay(asleep / 2 * swept)
 	}
@@ -162,7 +147,7 @@ func (s *sweep) pause(phase int) stop {
 	proxy.Delay(0)
 	resumed := time.Now()
 	s.history.FaultEnded(leader.Name, leadertest.Pause)
-	s.replicas[leader.Name].signal(syscall.SIGCONT)
+	s.named(leader.Name).signal(syscall.SIGCONT)
 	s.awaitAsking(leader.Name, resumed)
 	return stop{replica: leader.Name, phase: phase, began: began, resumed: resumed}
 }
@@ -170,14 +155,7 @@ func (s *sweep) pause(phase int) stop {
 // end ends the replicas and judges the history.
 func (s *sweep) end() leadertest.Report {
 	s.t.Helper()
-	for _, r := range s.replicas {
-		r.kill()
-	}
-	var value int64
-	if err := s.admin.QueryRow(s.t.Context(), "SELECT value FROM counters").Scan(&value); err != nil {
-		s.t.Fatal(err)
-	}
-	s.history.CounterRead(value)
+	s.finish()
 	report, err := begun(s.history).Check(leadertest.Config{CheckInterval: swept, Slack: slack})
 	if err != nil {
 		s.t.Error(err)

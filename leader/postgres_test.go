@@ -79,6 +79,14 @@ func isBackend(t *testing.T, conn *pgx.Conn, pid uint32) bool {
 	return exists
 }
 
+// terminate ends the backend.
+func terminate(t *testing.T, admin *pgx.Conn, pid uint32) {
+	t.Helper()
+	if _, err := admin.Exec(t.Context(), "SELECT pg_terminate_backend($1)", int32(pid)); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // R10, L1: when Run has returned after a cancel, the lock is free and the backend goes.
 func TestPostgresCleanStopFreesLockAndBackend(t *testing.T) {
 	t.Parallel()
@@ -137,9 +145,7 @@ func TestPostgresFiftyLossesLeaveThePoolWhole(t *testing.T) {
 	for range 50 {
 		pid := awaitHolder(t, admin)
 		awaitLeader(t, r)
-		if _, err := admin.Exec(t.Context(), "SELECT pg_terminate_backend($1)", int32(pid)); err != nil {
-			t.Fatal(err)
-		}
+		terminate(t, admin, pid)
 		pgtest.Eventually(t, patience, "the replica has noticed", func() (bool, string) {
 			pids := holders(t, admin)
 			return len(pids) == 1 && pids[0] != pid, fmt.Sprint(pids)

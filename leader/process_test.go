@@ -3,21 +3,14 @@ package leader_test
 import (
 	"context"
 	"fmt"
-	"log/slog"
 	"os"
-	"os/exec"
 	"syscall"
 	"testing"
-
-	"github.com/jackc/pgx/v5/pgxpool"
+	"time"
 
 	"github.com/plexsphere/leader-exporter/internal/child"
 	"github.com/plexsphere/leader-exporter/internal/pgserver/pgtest"
-	"github.com/plexsphere/leader-exporter/leader"
 )
-
-// replicaDSN makes the test binary a replica on that database, until it is killed.
-const replicaDSN = "LEADER_TEST_REPLICA_DSN"
 
 func TestMain(m *testing.M) {
 	if order := os.Getenv(recordedReplica); order != "" {
@@ -27,30 +20,13 @@ func TestMain(m *testing.M) {
 		}
 		os.Exit(0)
 	}
-	if dsn := os.Getenv(replicaDSN); dsn != "" {
-		fmt.Fprintln(os.Stderr, runReplica(dsn))
-		os.Exit(1)
-	}
 	pgtest.Main(m)
-}
-
-func runReplica(dsn string) error {
-	pool, err := pgxpool.New(context.Background(), dsn)
-	if err != nil {
-		return err
-	}
-	elector, err := leader.New(leader.Config{Pool: pool, CheckInterval: quick, Logger: slog.New(slog.NewTextHandler(os.Stderr, nil))})
-	if err != nil {
-		return err
-	}
-	return elector.Run(context.Background())
 }
 
 // startProcess starts a replica as a process of its own.
 func startProcess(t *testing.T, dsn string) *child.Child {
 	t.Helper()
-	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), replicaDSN+"="+dsn)
+	cmd := order{Name: "process", DSN: dsn, CheckInterval: quick, WorkEvery: time.Hour}.command(t)
 	cmd.Stderr = t.Output()
 	process, err := child.Start(cmd, syscall.SIGKILL)
 	if err != nil {

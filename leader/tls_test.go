@@ -70,9 +70,7 @@ func TestPostgresPassiveWaitOverTLS(t *testing.T) {
 	if got := r.logs.with(""); len(got) != 1 {
 		t.Errorf("log: %q, want the one term", got)
 	}
-	if _, err := admin.Exec(t.Context(), "SELECT pg_terminate_backend($1)", int32(pid)); err != nil {
-		t.Fatal(err)
-	}
+	terminate(t, admin, pid)
 	pgtest.Eventually(t, patience, "the loss with the server's reason", func() (bool, string) {
 		lost := r.logs.with("WARN background leader lock lost")
 		return len(lost) == 1 && strings.Contains(lost[0], "57P01"), strings.Join(r.logs.with(""), "\n")

@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"slices"
 	"strconv"
 	"syscall"
 	"testing"
@@ -20,6 +21,7 @@ import (
 
 	"github.com/plexsphere/leader-exporter/internal/child"
 	"github.com/plexsphere/leader-exporter/internal/faultproxy"
+	"github.com/plexsphere/leader-exporter/internal/pgserver"
 	"github.com/plexsphere/leader-exporter/internal/pgserver/pgtest"
 	"github.com/plexsphere/leader-exporter/leader"
 	"github.com/plexsphere/leader-exporter/leader/leadertest"
@@ -126,20 +128,29 @@ type recorded struct {
 	merged  chan error // what Merge of the present process returned
 }
 
-// newRecorded makes a replica of the server at that address; start starts it.
-func newRecorded(t *testing.T, history *leadertest.History, server string, o order) *recorded {
+// command returns what runs a replica on that order as a process, by way of the program before it, if there is one.
+func (o order) command(t *testing.T, before ...string) *exec.Cmd {
 	t.Helper()
-	proxy, err := faultproxy.Start(server)
+	text, err := json.Marshal(o)
 	if err != nil {
 		t.Fatal(err)
 	}
+	args := slices.Concat(before, []string{os.Args[0]})
+	cmd := exec.Command(args[0], args[1:]...)
+	cmd.Env = append(os.Environ(), recordedReplica+"="+string(text))
+	return cmd
+}
+
+// newRecorded makes a replica of that server; start starts it.
+func newRecorded(t *testing.T, history *leadertest.History, server *pgserver.Server, o order) *recorded {
+	t.Helper()
+	proxy, _ := behind(t, server)
 	o.DSN = fmt.Sprintf("postgres://postgres@%s/postgres?sslmode=disable", net.JoinHostPort(proxy.Host(), strconv.Itoa(int(proxy.Port()))))
 	r := &recorded{t: t, order: o, history: history, proxy: proxy}
 	t.Cleanup(func() {
 		if r.process != nil {
 			r.kill()
 		}
-		proxy.Close()
 	})
 	return r
 }
@@ -148,14 +159,10 @@ func newRecorded(t *testing.T, history *leadertest.History, server string, o ord
 func (r *recorded) start() {
 	r.t.Helper()
 	before := r.starts()
-	text, err := json.Marshal(r.order)
-	if err != nil {
-		r.t.Fatal(err)
-	}
 	events, sink := io.Pipe()
-	cmd := exec.Command(os.Args[0])
-	cmd.Env = append(os.Environ(), recordedReplica+"="+string(text))
+	cmd := r.order.command(r.t)
 	cmd.Stdout, cmd.Stderr = sink, r.t.Output()
+	var err error
 	if r.process, err = child.Start(cmd, syscall.SIGKILL); err != nil {
 		r.t.Fatal(err)
 	}
