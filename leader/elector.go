@@ -33,7 +33,7 @@ type Elector struct {
 	mu        sync.Mutex           // guards the fields below, the gauge, and the members of the current term
 	current   atomic.Pointer[term] // nil on a standby; written under mu, read from any goroutine
 	running   bool
-	interrupt context.CancelFunc // ends the present wait of Run; nil while Run does not wait
+	interrupt context.CancelFunc // ends the latest wait of Run; nil before the first
 	asked     *request           // a step-down that Run has not carried out yet
 	restUntil time.Time          // no lock is asked for before it
 }
@@ -118,7 +118,6 @@ func (e *Elector) listen(ctx context.Context, due time.Time) (event, error) {
 	wake, interrupt := context.WithDeadline(ctx, due)
 	defer interrupt()
 	e.setInterrupt(interrupt)
-	defer e.setInterrupt(nil)
 	switch {
 	case e.held != nil:
 		return e.held.listen(wake)
@@ -145,8 +144,8 @@ func (e *Elector) verify(ctx, bounded context.Context) {
 	switch {
 	case e.leaving(ctx):
 	case err != nil:
-		e.endTerm()
 		if errors.Is(err, errSharedSession) {
+			e.endTerm() // before another replica can have the lock
 			e.reclaim(bounded)
 		}
 		e.lose(ctx, err)

@@ -58,12 +58,12 @@ func (e *Elector) askStepDown(cooldown time.Duration) *request {
 	return e.asked
 }
 
-// setInterrupt says how a step-down wakes Run, and wakes it at once when one is waiting.
+// setInterrupt says how a step-down wakes Run, and wakes it at once when one was asked for.
 func (e *Elector) setInterrupt(interrupt context.CancelFunc) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.interrupt = interrupt
-	if e.asked != nil && interrupt != nil {
+	if e.asked != nil {
 		interrupt()
 	}
 }
