@@ -37,6 +37,7 @@ func TestPostgresEveryKeyElectsItsOwnLeader(t *testing.T) {
 		classid, objid, objsubid := k.Columns()
 		var rows int
 		if err := admin.QueryRow(t.Context(), `SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND granted
+			AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
 			AND classid = $1 AND objid = $2 AND objsubid = $3`, classid, objid, int16(objsubid)).Scan(&rows); err != nil || rows != 1 {
 			t.Errorf("key %v: %d rows of pg_locks, %v; want 1", k, rows, err)
 		}
