@@ -133,5 +133,12 @@ func TestChaosReal(t *testing.T) {
 	c := newCampaign(seed, measured, s, leadertest.Faults()...)
 	c.log = t.Logf
 	c.run(t.Context(), time.Duration(seconds)*time.Second)
-	fmt.Printf("chaos: %d s on real parts\n%v", seconds, s.check())
+	report := s.check()
+	fmt.Printf("chaos: %d s on real parts\n%v", seconds, report)
+	const untilAll = 60 // seconds after which each fault will have been drawn
+	if seconds < untilAll {
+		requireEventful(t, report, nil)
+		return
+	}
+	requireEventful(t, report, leadertest.Faults())
 }

@@ -2,6 +2,7 @@ package leader_test
 
 import (
 	"maps"
+	"testing"
 
 	"github.com/plexsphere/leader-exporter/leader/leadertest"
 )
@@ -23,4 +24,17 @@ func merge(a, b leadertest.Report) leadertest.Report {
 		}
 	}
 	return sum
+}
+
+// requireEventful fails when a campaign did not do what it is there for: a history in which nothing happens breaks no promise.
+func requireEventful(t *testing.T, report leadertest.Report, faults []leadertest.Fault) {
+	t.Helper()
+	if report.Terms < 2 || report.Units == 0 || report.Increments == 0 || report.Grants < 2 || report.Gaps == 0 {
+		t.Errorf("too little happened:\n%v", report)
+	}
+	for _, fault := range faults {
+		if report.Faults[fault].Count == 0 {
+			t.Errorf("no %s in the whole campaign", fault)
+		}
+	}
 }

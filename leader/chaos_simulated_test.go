@@ -173,6 +173,9 @@ func (s *simulation) heal(r *simulated, fault leadertest.Fault) func() {
 // the millisecond.
 func TestChaosSimulated(t *testing.T) {
 	const hoursEach = 20
+	faults := []leadertest.Fault{
+		leadertest.CleanStop, leadertest.StepDown, leadertest.Partition, leadertest.Isolated, leadertest.Terminated, leadertest.ServerRestart,
+	}
 	hours := setting(t, "LEADER_CHAOS_HOURS", 200)
 	seed := seedOf(t, "make chaos-simulated")
 	var mu sync.Mutex
@@ -183,8 +186,7 @@ func TestChaosSimulated(t *testing.T) {
 				t.Parallel()
 				synctest.Test(t, func(t *testing.T) {
 					s := newSimulation(t)
-					newCampaign(seed+begun, interval, s, leadertest.CleanStop, leadertest.StepDown, leadertest.Partition, leadertest.Isolated,
-						leadertest.Terminated, leadertest.ServerRestart).run(t.Context(), hoursEach*time.Hour)
+					newCampaign(seed+begun, interval, s, faults...).run(t.Context(), hoursEach*time.Hour)
 					s.history.CounterRead(s.counter)
 					report, err := s.history.Check(leadertest.Config{CheckInterval: interval})
 					if err != nil {
@@ -202,4 +204,5 @@ func TestChaosSimulated(t *testing.T) {
 		}
 	})
 	fmt.Printf("chaos: %d simulated hours\n%v", hours, total)
+	requireEventful(t, total, faults)
 }

@@ -74,11 +74,11 @@ func (e *Elector) stepDownAsked() bool {
 	return e.asked != nil
 }
 
-// carryOutStepDown gives the lock back, if Run has it, and answers those who asked.
+// carryOutStepDown gives the lock back, if Run has it.
 func (e *Elector) carryOutStepDown(grace context.Context) {
 	bounded, cancel := context.WithTimeoutCause(grace, shutdownGrace, fmt.Errorf("no answer within %v", shutdownGrace))
 	defer cancel()
-	e.answer(e.unlock(bounded))
+	e.unlock(bounded)
 }
 
 // answer tells those who asked for a step-down how it went.

@@ -4,11 +4,16 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"net"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/plexsphere/leader-exporter/leader"
 	"github.com/plexsphere/leader-exporter/leader/leadertest"
@@ -176,36 +181,66 @@ func TestStepDownWithoutAnAnswerSaysSo(t *testing.T) {
 	})
 }
 
-// R23: a Run that ends answers the step-downs that wait for it.
+// R11, R23: a Run that ends, also by a panic of the Logger or of a hook during the unlock, tells those who wait for a
+// step-down that the lock was not given back.
 func TestEndOfRunAnswersAStepDown(t *testing.T) {
-	for name, end := range map[string]func(*replica){
-		"clean": func(r *replica) { r.stop() },
-		"panic": func(*replica) {},
+	for name, panicsOn := range map[string]string{
+		"clean":             "nothing",
+		"panic of a Logger": "unlock failed",
+		"panic of a hook":   "unlock",
 	} {
 		t.Run(name, func(t *testing.T) {
 			inBubble(t, func(t *testing.T, server *leadertest.Server) {
 				host := server.Client("a")
-				a := newReplica(t, host.Pool(t), interval, func(c *leader.Config) {
-					c.Logger = slog.New(panicky{logs: &logs{}, on: "unlock failed", do: func() { panic("boom") }})
+				var armed atomic.Bool
+				pool := host.Pool(t, func(c *pgxpool.Config) {
+					c.ConnConfig.AfterNetConnect = func(_ context.Context, _ *pgconn.Config, conn net.Conn) (net.Conn, error) {
+						return panickyConn{conn, &armed}, nil
+					}
 				})
-				ctx, cancel := context.WithCancel(t.Context())
-				a.stop = cancel
+				a := newReplica(t, pool, interval, func(c *leader.Config) {
+					c.Logger = slog.New(panicky{logs: &logs{}, on: panicsOn, do: func() { panic("boom") }})
+				})
+				ctx, stop := context.WithCancel(t.Context())
+				defer stop()
+				ended := make(chan any)
 				go func() {
-					defer func() { _ = recover() }()
+					defer func() { ended <- recover() }()
 					_ = a.Run(ctx)
 				}()
 				time.Sleep(interval / 2)
 				host.Cut()
+				armed.Store(panicsOn == "unlock")
 				answered := make(chan error)
 				go func() { answered <- a.StepDown(t.Context(), 0) }()
 				synctest.Wait()
-				end(a)
-				<-answered
+				stop()
+				if err := <-answered; err == nil {
+					t.Error("StepDown = nil of an unlock that was never answered")
+				}
+				if value := <-ended; (value == nil) != (panicsOn == "nothing") {
+					t.Errorf("Run panicked with %v", value)
+				}
 				a.requireStandby(t)
-				cancel()
+				host.Heal()
+				synctest.Wait()
+				requireHolder(t, server, "nobody")
 			})
 		})
 	}
+}
+
+// panickyConn is a connection that panics when an unlock is written to it, once armed.
+type panickyConn struct {
+	net.Conn
+	armed *atomic.Bool
+}
+
+func (c panickyConn) Write(b []byte) (int, error) {
+	if c.armed.Load() && strings.Contains(string(b), "pg_advisory_unlock") {
+		panic("boom")
+	}
+	return c.Conn.Write(b)
 }
 
 // R23: a step-down that comes at the moment of a check unlocks all the same, and nothing is called lost.

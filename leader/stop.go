@@ -14,6 +14,8 @@ const shutdownGrace = 2 * time.Second
 
 var errShutdown = fmt.Errorf("no answer within %v of the end of Run's context", shutdownGrace)
 
+var errAbandoned = errors.New("a panic ended Run first")
+
 // begin reserves the elector for one Run.
 func (e *Elector) begin() bool {
 	e.mu.Lock()
@@ -58,18 +60,19 @@ func (e *Elector) outlive(ctx context.Context) (context.Context, context.CancelF
 	}
 }
 
-// resign gives the lock back at the end of Run, and answers a step-down that was asked for meanwhile.
+// resign gives the lock back at the end of Run.
 func (e *Elector) resign(grace context.Context) {
 	e.dropEar()
-	e.answer(e.unlock(grace))
+	e.unlock(grace)
 }
 
-// unlock ends the term and gives the lock back. The term ends before the unlock is sent, so that no other replica can lead
-// while work of this one has not been told to stop. On a standby it does nothing.
-func (e *Elector) unlock(bounded context.Context) error {
+// unlock ends the term, gives the lock back, and answers those who asked for a step-down. The term ends before the unlock is
+// sent, so that no other replica can lead while work of this one has not been told to stop. On a standby it only answers.
+func (e *Elector) unlock(bounded context.Context) {
 	e.endTerm()
 	if e.held == nil {
-		return nil
+		e.answer(nil)
+		return
 	}
 	pid := e.held.pid
 	err := e.held.unlock(bounded, e.statements.unlock)
@@ -77,12 +80,12 @@ func (e *Elector) unlock(bounded context.Context) error {
 		e.reclaim(bounded) // a pooler may have taken the backend away
 	}
 	e.dropHeld()
+	e.answer(err)
 	if err != nil {
 		e.logger.WarnContext(bounded, "background leader unlock failed", slog.Uint64("pid", uint64(pid)), slog.Any("error", err))
-		return err
+		return
 	}
 	e.logger.InfoContext(bounded, "background leader lock released", slog.Uint64("pid", uint64(pid)))
-	return nil
 }
 
 // abandon leaves no lock behind when a panic or runtime.Goexit unwinds Run; after a normal return it finds nothing to do.
@@ -94,6 +97,7 @@ func (e *Elector) abandon(ctx context.Context) {
 	if e.held == nil {
 		return
 	}
+	defer e.answer(errAbandoned)
 	e.dropHeld()
 	if led {
 		e.logger.WarnContext(ctx, "background leader lock abandoned after a panic")
