@@ -1,0 +1,174 @@
+package loop_test
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
+
+	"github.com/plexsphere/leader-exporter/leader/leadertest"
+	"github.com/plexsphere/leader-exporter/loop"
+)
+
+// every is the cadence of the loops in the tests.
+const every = time.Minute
+
+var errBroken = errors.New("broken")
+
+// logs is a slog.Handler that keeps every line: level, message, attributes.
+type logs struct {
+	mu    sync.Mutex
+	lines []string
+}
+
+func (l *logs) Enabled(context.Context, slog.Level) bool { return true }
+func (l *logs) WithAttrs([]slog.Attr) slog.Handler       { return l }
+func (l *logs) WithGroup(string) slog.Handler            { return l }
+
+func (l *logs) Handle(_ context.Context, r slog.Record) error {
+	line := r.Level.String() + " " + r.Message
+	r.Attrs(func(a slog.Attr) bool {
+		line += " " + a.String()
+		return true
+	})
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.lines = append(l.lines, line)
+	return nil
+}
+
+// with returns the lines that contain the text.
+func (l *logs) with(text string) []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var found []string
+	for _, line := range l.lines {
+		if strings.Contains(line, text) {
+			found = append(found, line)
+		}
+	}
+	return found
+}
+
+// rig is what a loop under test is connected to.
+type rig struct {
+	elector  *leadertest.Elector
+	logs     *logs
+	registry *prometheus.Registry
+	stop     context.CancelFunc
+	returned chan error
+}
+
+func newRig() *rig {
+	return &rig{elector: &leadertest.Elector{}, logs: &logs{}, registry: prometheus.NewRegistry(), returned: make(chan error, 1)}
+}
+
+func (r *rig) config() loop.Config {
+	return loop.Config{Name: "sweep", Every: every, Leader: r.elector, Logger: slog.New(r.logs), Registerer: r.registry}
+}
+
+// ticker makes a Ticker and runs it.
+func (r *rig) ticker(t *testing.T, pass func(ctx context.Context) error) *loop.Ticker {
+	t.Helper()
+	ticker, err := loop.NewTicker(r.config(), pass)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.run(t, ticker.Run)
+	return ticker
+}
+
+// whileLeader makes a WhileLeader that asks every second, and runs it.
+func (r *rig) whileLeader(t *testing.T, run func(ctx context.Context) error) *loop.WhileLeader {
+	t.Helper()
+	cfg := r.config()
+	cfg.Every = 0
+	w, err := loop.NewWhileLeader(cfg, run)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.run(t, w.Run)
+	return w
+}
+
+// run starts the loop, and stops it at the end of the test.
+func (r *rig) run(t *testing.T, run func(ctx context.Context) error) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	r.stop = cancel
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		r.returned <- run(ctx)
+	}()
+	t.Cleanup(func() {
+		cancel()
+		<-done
+	})
+}
+
+// family gathers the metric of that name, which may be absent.
+func (r *rig) family(t *testing.T, name string) *dto.MetricFamily {
+	t.Helper()
+	families, err := r.registry.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range families {
+		if f.GetName() == "plexsphere_background_loop_"+name {
+			return f
+		}
+	}
+	return nil
+}
+
+// ticks returns how many ticks had the result.
+func (r *rig) ticks(t *testing.T, result string) int {
+	t.Helper()
+	for _, m := range r.family(t, "ticks_total").GetMetric() {
+		for _, label := range m.GetLabel() {
+			if label.GetName() == "result" && label.GetValue() == result {
+				return int(m.GetCounter().GetValue())
+			}
+		}
+	}
+	t.Fatalf("no series of the result %s", result)
+	return 0
+}
+
+// requireTicks compares the numbers of ticks by result, and their durations' with the sum.
+func (r *rig) requireTicks(t *testing.T, ok, failed, panicked, lost int) {
+	t.Helper()
+	got := [4]int{r.ticks(t, "ok"), r.ticks(t, "error"), r.ticks(t, "panic"), r.ticks(t, "lost")}
+	if got != [4]int{ok, failed, panicked, lost} {
+		t.Errorf("ticks ok, error, panic, lost: %v; want %v", got, [4]int{ok, failed, panicked, lost})
+	}
+	if n := r.family(t, "tick_duration_seconds").GetMetric()[0].GetHistogram().GetSampleCount(); int(n) != ok+failed+panicked+lost {
+		t.Errorf("%d durations, want %d", n, ok+failed+panicked+lost)
+	}
+}
+
+// running returns the gauge of that name.
+func (r *rig) running(t *testing.T) float64 {
+	t.Helper()
+	return r.family(t, "running").GetMetric()[0].GetGauge().GetValue()
+}
+
+// pass lets so much time pass, and everything happen that is due by then.
+func pass(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
+}
+
+// untilStop is a function that does nothing, and does it well.
+func untilStop(ctx context.Context) error {
+	<-ctx.Done()
+	return ctx.Err()
+}

@@ -1,0 +1,132 @@
+package worker_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"github.com/plexsphere/leader-exporter/worker"
+)
+
+var errBroken = errors.New("broken")
+
+// logs is a slog.Handler that keeps every line: level, message, attributes.
+type logs struct {
+	mu    sync.Mutex
+	lines []string
+}
+
+func (l *logs) Enabled(context.Context, slog.Level) bool { return true }
+func (l *logs) WithAttrs([]slog.Attr) slog.Handler       { return l }
+func (l *logs) WithGroup(string) slog.Handler            { return l }
+
+func (l *logs) Handle(_ context.Context, r slog.Record) error {
+	line := r.Level.String() + " " + r.Message
+	r.Attrs(func(a slog.Attr) bool {
+		line += " " + a.String()
+		return true
+	})
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.lines = append(l.lines, line)
+	return nil
+}
+
+// with returns the lines that contain the text.
+func (l *logs) with(text string) []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	var found []string
+	for _, line := range l.lines {
+		if strings.Contains(line, text) {
+			found = append(found, line)
+		}
+	}
+	return found
+}
+
+// supervised is a Supervisor with what a test wants to look at.
+type supervised struct {
+	*worker.Supervisor
+	logs     *logs
+	registry *prometheus.Registry
+	stop     context.CancelFunc
+	returned chan error
+}
+
+func newSupervised(t *testing.T, cfg worker.Config) *supervised {
+	t.Helper()
+	s := &supervised{logs: &logs{}, registry: prometheus.NewRegistry(), returned: make(chan error, 1)}
+	cfg.Logger, cfg.Registerer = slog.New(s.logs), s.registry
+	var err error
+	if s.Supervisor, err = worker.New(cfg); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// add registers a worker.
+func (s *supervised) add(t *testing.T, name string, run func(ctx context.Context) error) {
+	t.Helper()
+	if err := s.Add(name, run); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// run starts Run, and stops it at the end of the test.
+func (s *supervised) run(t *testing.T) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	s.stop = cancel
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		s.returned <- s.Run(ctx)
+	}()
+	t.Cleanup(func() {
+		cancel()
+		<-done
+	})
+}
+
+// requireMetrics compares the values of a worker's three metrics.
+func (s *supervised) requireMetrics(t *testing.T, name string, up, restarts, panics int) {
+	t.Helper()
+	want := ""
+	for _, m := range []struct {
+		name, help, kind string
+		value            int
+	}{
+		{"panics_total", "Failures of the worker that were panics or calls of runtime.Goexit.", "counter", panics},
+		{"restarts_total", "Restarts of the worker after a failure.", "counter", restarts},
+		{"up", "1 while the worker runs; 0 before its start, while it waits for a restart, and once it is finished or exhausted.", "gauge", up},
+	} {
+		want += fmt.Sprintf("# HELP plexsphere_worker_%[1]s %[2]s\n# TYPE plexsphere_worker_%[1]s %[3]s\nplexsphere_worker_%[1]s{worker=%[4]q} %[5]d\n",
+			m.name, m.help, m.kind, name, m.value)
+	}
+	filtered := filter{s.registry, name}
+	if err := testutil.GatherAndCompare(filtered, strings.NewReader(want)); err != nil {
+		t.Error(err)
+	}
+}
+
+// pass lets so much time pass, and everything happen that is due by then.
+func pass(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
+}
+
+// untilStop is a worker that does nothing, and does it well.
+func untilStop(ctx context.Context) error {
+	<-ctx.Done()
+	return ctx.Err()
+}
