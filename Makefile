@@ -21,7 +21,7 @@ LDFLAGS := -X github.com/prometheus/common/version.Version=$(VERSION)
 TIMED = tools/timed.sh $@
 
 # The parts of `make test`, in the order in which they run: what fails soonest comes first.
-TESTS := test-setup test-lint test-unit test-faults test-chaos test-matrix
+TESTS := test-setup test-lint test-unit test-faults test-chaos test-soak test-matrix
 
 .DEFAULT_GOAL := help
 
@@ -59,12 +59,13 @@ test-lint:
 
 # The race detector needs cgo. Examples and fuzz seeds are tests and run here too.
 test-unit:
-	@CGO_ENABLED=1 $(TIMED) $(GO) test -race -shuffle=on -count=1 -skip '$(FAULT_TESTS)|$(CHAOS_TESTS)' ./...
+	@CGO_ENABLED=1 $(TIMED) $(GO) test -race -shuffle=on -count=1 -skip '$(FAULT_TESTS)|$(CHAOS_TESTS)|$(SOAK_TESTS)' ./...
 
 # The tests of package leader that measure have the machine for themselves and print their figures, which go test shows when it
 # is called in the package's folder.
 FAULT_TESTS = ^Test(Fault|Cost)
 CHAOS_TESTS = ^TestChaos
+SOAK_TESTS = ^TestSoak
 
 test-faults: ## Run the faults on real parts; print measured against allowed
 	@CGO_ENABLED=1 $(TIMED) $(GO) -C leader test -race -shuffle=on -count=1 -run '$(FAULT_TESTS)'
@@ -73,6 +74,10 @@ test-chaos:
 	@CGO_ENABLED=1 LEADER_CHAOS_SECONDS=30 tools/timed.sh "$@ on real parts" \
 		$(GO) -C leader test -race -count=1 -run '^TestChaosReal$$'
 	@LEADER_CHAOS_HOURS=500 tools/timed.sh "$@ simulated" $(GO) -C leader test -count=1 -run '^TestChaosSimulated$$'
+
+# Three reference replicas whose leader is killed every five seconds.
+test-soak:
+	@LEADER_SOAK_SECONDS=120 $(TIMED) $(GO) -C cmd/plexsphere-demo test -count=1 -v -run '$(SOAK_TESTS)'
 
 .PHONY: chaos
 chaos: setup ## Strike five real replicas at random for SECONDS (60), with SEED

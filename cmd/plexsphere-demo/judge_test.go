@@ -11,6 +11,12 @@ func at(offset time.Duration, holder string, claims ...string) sight {
 	return sight{at: time.Unix(1_800_000_000, 0).Add(offset), claims: claims, holder: holder, pid: 7}
 }
 
+// unready returns the sight with probes that fail.
+func unready(s sight, probes ...string) sight {
+	s.unready = probes
+	return s
+}
+
 func TestJudgeToleratesTheDocumentedOverlapAndNoMore(t *testing.T) {
 	j := &judge{overlap: 4 * time.Second}
 	for _, s := range []sight{
@@ -40,6 +46,7 @@ func TestJudgeTellsEachChangeOnce(t *testing.T) {
 		{at(1*time.Second, ""), ""},
 		{at(2*time.Second, "a", "a"), "a claims to lead, pg_locks shows a (backend 7)"},
 		{at(3*time.Second, "a", "a"), ""},
+		{unready(at(3*time.Second, "a", "a"), "a: workers: x"), "a claims to lead, pg_locks shows a (backend 7); not ready: a: workers: x"},
 		{at(4*time.Second, "a"), "no replica claims to lead, pg_locks shows a (backend 7)"},
 		{at(5*time.Second, "a", "b"), "b claims to lead, pg_locks shows a (backend 7)"},
 		{at(6*time.Second, "b", "b"), "b claims to lead, pg_locks shows b (backend 7); handed over in 2s"},

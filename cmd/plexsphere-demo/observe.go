@@ -2,10 +2,12 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -13,6 +15,8 @@ import (
 	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
+
+	"github.com/plexsphere/leader-exporter/cmd/plexsphere-demo/replica"
 )
 
 // scrapeTimeout bounds one look at a page.
@@ -24,14 +28,18 @@ type sight struct {
 	claims []string // replicas whose own gauge is 1
 	holder string   // application_name of the lock's holder, by the exporter; empty when it tells of none
 	pid    int      // its backend
+
+	unready []string // probes that fail on /readyz of the replicas that answer: replica, probe and error
 }
 
 // look reads the metrics of all replicas and of the exporter. What does not answer is not seen.
 func (s *stack) look(ctx context.Context) sight {
 	seen := sight{}
 	claims := make([]bool, len(s.replicas))
+	unready := make([][]string, len(s.replicas))
 	var looking sync.WaitGroup
 	for i, r := range s.replicas {
+		looking.Go(func() { unready[i] = failingProbes(ctx, r) })
 		looking.Go(func() {
 			families, err := scrape(ctx, r.address)
 			claims[i] = err == nil && gauge(families["plexsphere_background_leader"]) == 1
@@ -51,8 +59,28 @@ func (s *stack) look(ctx context.Context) sight {
 			seen.claims = append(seen.claims, s.replicas[i].name)
 		}
 	}
+	seen.unready = slices.Concat(unready...)
 	seen.at = time.Now()
 	return seen
+}
+
+// failingProbes returns what /readyz of the replica complains of. One that does not answer is starting, or was killed.
+func failingProbes(ctx context.Context, r *replicaProcess) (failing []string) {
+	_, body, err := get(ctx, "http://"+r.address+"/readyz")
+	if err != nil {
+		return nil
+	}
+	var answer replica.Readiness
+	if err := json.Unmarshal([]byte(body), &answer); err != nil {
+		return []string{fmt.Sprintf("%s: /readyz: %v", r.name, err)}
+	}
+	for name, probe := range answer.Probes {
+		if !probe.OK {
+			failing = append(failing, fmt.Sprintf("%s: %s: %s", r.name, name, probe.Error))
+		}
+	}
+	slices.Sort(failing)
+	return failing
 }
 
 // agrees reports whether exactly one replica claims to lead and the exporter says the same.
@@ -66,7 +94,11 @@ func (s sight) String() string {
 	if s.holder != "" {
 		holder = fmt.Sprintf("%s (backend %d)", s.holder, s.pid)
 	}
-	return fmt.Sprintf("%s claims to lead, pg_locks shows %s", claims, holder)
+	text := fmt.Sprintf("%s claims to lead, pg_locks shows %s", claims, holder)
+	if len(s.unready) > 0 {
+		text += "; not ready: " + strings.Join(s.unready, "; ")
+	}
+	return text
 }
 
 // scraped reports how many targets Prometheus has scraped.
@@ -84,27 +116,30 @@ func scrape(ctx context.Context, address string) (map[string]*dto.MetricFamily, 
 	return parser.TextToMetricFamilies(strings.NewReader(page))
 }
 
-// fetch reads a page.
+// fetch reads a page, which must be there.
 func fetch(ctx context.Context, page string) (string, error) {
+	status, body, err := get(ctx, page)
+	if err == nil && status != http.StatusOK {
+		err = fmt.Errorf("%s: %s", page, http.StatusText(status))
+	}
+	return body, err
+}
+
+// get reads a page with its status.
+func get(ctx context.Context, page string) (status int, body string, err error) {
 	ctx, cancel := context.WithTimeout(ctx, scrapeTimeout)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, page, nil)
 	if err != nil {
-		return "", err
+		return 0, "", err
 	}
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
-		return "", err
+		return 0, "", err
 	}
 	defer resp.Body.Close()
-	body, err := io.ReadAll(resp.Body)
-	if err != nil {
-		return "", err
-	}
-	if resp.StatusCode != http.StatusOK {
-		return "", fmt.Errorf("%s: %s", page, resp.Status)
-	}
-	return string(body), nil
+	content, err := io.ReadAll(resp.Body)
+	return resp.StatusCode, string(content), err
 }
 
 // gauge returns the value of the first series, or 0 when there is none.

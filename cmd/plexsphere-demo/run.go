@@ -6,11 +6,12 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"os"
 	"time"
 
 	"github.com/alecthomas/kingpin/v2"
 	"github.com/prometheus/common/version"
+
+	"github.com/plexsphere/leader-exporter/cmd/plexsphere-demo/replica"
 )
 
 // The exit codes.
@@ -22,7 +23,7 @@ const (
 
 const help = `Shows the election of a background leader on one machine.
 
-"up" starts a throw-away PostgreSQL, replicas that elect a leader among them, leader-exporter, and a Prometheus that scrapes them all. It prints a line for each change of the leader and ends with exit code 0 if at every moment seen at most one replica claimed to lead, beyond the documented overlap, and exactly one does at the end; with 1 otherwise. Ctrl-C stops it and leaves nothing behind.`
+"up" starts a throw-away PostgreSQL, replicas that elect a leader among them, leader-exporter, and a Prometheus that scrapes them all. The replicas run background loops over rows that fall due all the time. It prints a line for each change of the leader. With --duration it ends with exit code 0 if at every moment seen at most one replica claimed to lead, beyond the documented overlap, if exactly one does at the end, and if every row was handled once, on a replica that might; with 1 otherwise. Ctrl-C stops it and leaves nothing behind.`
 
 // run is the whole program; it returns the exit code.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
@@ -34,16 +35,14 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	upCmd := app.Command("up", "Start everything and watch it.").Default()
 	upCmd.Flag("replicas", "How many replicas take part.").Default("3").IntVar(&up.replicas)
 	upCmd.Flag("check-interval", "The replicas' CheckInterval.").Default("2s").DurationVar(&up.checkInterval)
+	upCmd.Flag("loop-interval", "Time from one pass of the replicas' loops to the next.").Default("500ms").DurationVar(&up.loopInterval)
 	upCmd.Flag("kill-leader-every", "Kill the leading process this often, so that a handover can be seen; 0s never does.").Default("0s").DurationVar(&up.killEvery)
 	upCmd.Flag("duration", "End after this time; 0s goes on until Ctrl-C.").Default("0s").DurationVar(&up.duration)
 	upCmd.Flag("exporter", "The leader-exporter to run; by default the one beside this program.").StringVar(&up.exporter)
 	upCmd.Flag("prometheus", "The Prometheus to run.").Default("prometheus").StringVar(&up.prometheus)
 
-	var rep replicaOptions
-	replicaCmd := app.Command("replica", "Be one replica of the database in PLEXSPHERE_DSN, until SIGTERM.")
-	replicaCmd.Flag("name", "Shown as application_name.").Default("plexsphere").StringVar(&rep.name)
-	replicaCmd.Flag("web.listen-address", "Where to serve /metrics.").Default("127.0.0.1:0").StringVar(&rep.address)
-	replicaCmd.Flag("check-interval", "CheckInterval of the elector.").Default("5s").DurationVar(&rep.checkInterval)
+	replicaCmd := app.Command("replica", "Be one replica of the database in PLEXSPHERE_DSN, until SIGTERM: elector, background loops, /metrics and /readyz. Without PLEXSPHERE_DSN there is no election and no loop.")
+	rep, breaks := replicaFlags(replicaCmd)
 
 	done := false
 	app.UsageWriter(stdout)
@@ -53,15 +52,20 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	if done {
 		return exitOK
 	}
-	if err == nil && command == upCmd.FullCommand() {
+	switch {
+	case err != nil:
+	case command == upCmd.FullCommand():
 		err = up.validate()
+	default:
+		rep.Breaks, err = parseBreaks(*breaks)
+		err = errors.Join(err, validateReplica(rep))
 	}
 	if err != nil {
 		fmt.Fprintf(stderr, "plexsphere-demo: %v (try --help)\n", err)
 		return exitUsage
 	}
 	if command == replicaCmd.FullCommand() {
-		err = runReplica(ctx, rep, slog.New(slog.NewTextHandler(stderr, nil)))
+		err = replica.Run(ctx, *rep, slog.New(slog.NewTextHandler(stderr, nil)))
 	} else {
 		err = runUp(ctx, up, stdout)
 	}
@@ -76,6 +80,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 type upOptions struct {
 	replicas             int
 	checkInterval        time.Duration
+	loopInterval         time.Duration
 	killEvery, duration  time.Duration
 	exporter, prometheus string
 }
@@ -89,16 +94,11 @@ func (o upOptions) validate() error {
 	if o.checkInterval < 50*time.Millisecond {
 		problems = append(problems, fmt.Errorf("--check-interval=%v: want at least 50ms", o.checkInterval))
 	}
+	if o.loopInterval < 50*time.Millisecond {
+		problems = append(problems, fmt.Errorf("--loop-interval=%v: want at least 50ms", o.loopInterval))
+	}
 	if o.killEvery < 0 || o.duration < 0 {
 		problems = append(problems, errors.New("--kill-leader-every and --duration: want 0s or more"))
 	}
 	return errors.Join(problems...)
-}
-
-// dsn returns the database of a replica.
-func dsn() (string, error) {
-	if value := os.Getenv("PLEXSPHERE_DSN"); value != "" {
-		return value, nil
-	}
-	return "", errors.New("PLEXSPHERE_DSN is not set: it names the replica's database")
 }

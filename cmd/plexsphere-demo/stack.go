@@ -25,14 +25,14 @@ type stack struct {
 	folder   string // logs, Prometheus's configuration and data
 	template *pgserver.Template
 	database *pgserver.Server
-	replicas []*replica
+	replicas []*replicaProcess
 
 	exporter, prometheus      *child.Child
 	exporterAddr, promethAddr string
 }
 
 // replica is one process that takes part.
-type replica struct {
+type replicaProcess struct {
 	name, address string
 	process       *child.Child
 	killed        bool // by up, on purpose
@@ -65,7 +65,7 @@ func startStack(ctx context.Context, opts upOptions, say func(format string, arg
 	}
 	say("starting %d replicas, leader-exporter and Prometheus", opts.replicas)
 	for i := range opts.replicas {
-		r := &replica{name: fmt.Sprintf("plexsphere-%d", i+1)}
+		r := &replicaProcess{name: fmt.Sprintf("plexsphere-%d", i+1)}
 		if r.address, err = freeAddress(); err != nil {
 			return s, err
 		}
@@ -78,14 +78,15 @@ func startStack(ctx context.Context, opts upOptions, say func(format string, arg
 }
 
 // startReplica starts the replica's process, the first time or again.
-func (s *stack) startReplica(r *replica) error {
+func (s *stack) startReplica(r *replicaProcess) error {
 	self, err := os.Executable()
 	if err != nil {
 		return err
 	}
 	r.killed = false
 	r.process, err = s.start(r.name, self, []string{"PLEXSPHERE_DSN=" + s.dsn()},
-		"replica", "--name="+r.name, "--web.listen-address="+r.address, "--check-interval="+s.opts.checkInterval.String())
+		"replica", "--name="+r.name, "--web.listen-address="+r.address, "--check-interval="+s.opts.checkInterval.String(),
+		"--loop-interval="+s.opts.loopInterval.String())
 	return err
 }
 

@@ -36,6 +36,10 @@ func runUp(ctx context.Context, opts upOptions, stdout io.Writer) (err error) {
 	if err := w.awaitFirstLeader(ctx); err != nil {
 		return ignoreInterrupt(ctx, err)
 	}
+	if w.books, err = openBooks(ctx, s.dsn(), opts.loopInterval); err != nil {
+		return err
+	}
+	defer w.books.close()
 	w.printURLs()
 	return w.follow(ctx)
 }
@@ -53,6 +57,7 @@ type watch struct {
 	*stack
 	say   func(format string, args ...any)
 	judge judge
+	books *books // from the first leader on
 	kills int
 }
 
@@ -87,7 +92,7 @@ func (w *watch) printURLs() {
 	w.say("exporter    http://%s/metrics", w.exporterAddr)
 	w.say("Prometheus  http://%s/", w.promethAddr)
 	for _, r := range w.replicas {
-		w.say("%s  http://%s/metrics", r.name, r.address)
+		w.say("%s  http://%s/metrics and /readyz", r.name, r.address)
 	}
 	w.say("PostgreSQL  %s", w.dsn())
 	w.say("Ctrl-C stops everything")
@@ -109,7 +114,7 @@ func (w *watch) follow(ctx context.Context) error {
 		if ctx.Err() != nil {
 			continue // what a cancelled look saw means nothing
 		}
-		if err := errors.Join(w.tell(seen), w.fault(), w.revive()); err != nil {
+		if err := errors.Join(w.tell(seen), w.fault(), w.books.fault(), w.revive()); err != nil {
 			return err
 		}
 		if w.opts.duration > 0 && time.Since(begin) >= w.opts.duration {
@@ -138,7 +143,7 @@ func (w *watch) conclude(ctx context.Context) error {
 		}
 		if seen.agrees() {
 			w.say("at the end %s leads; %d changes of the leader seen, %d replicas killed", seen.holder, w.judge.changes, w.kills)
-			return nil
+			return w.balance(ctx)
 		}
 		select {
 		case <-ctx.Done():
@@ -148,6 +153,16 @@ func (w *watch) conclude(ctx context.Context) error {
 		case <-ticker.C:
 		}
 	}
+}
+
+// balance proves what the background loops did. What fell due may take a handover and some passes.
+func (w *watch) balance(ctx context.Context) error {
+	summary, err := w.books.balance(ctx, 5*w.opts.checkInterval+20*w.opts.loopInterval)
+	if err != nil {
+		return ignoreInterrupt(ctx, err)
+	}
+	w.say("%s", summary)
+	return nil
 }
 
 // tell enters a sight into the books and prints what changed.
@@ -161,7 +176,7 @@ func (w *watch) tell(seen sight) error {
 
 // kill kills the replica of that name as a crash would.
 func (w *watch) kill(name string) error {
-	i := slices.IndexFunc(w.replicas, func(r *replica) bool { return r.name == name })
+	i := slices.IndexFunc(w.replicas, func(r *replicaProcess) bool { return r.name == name })
 	if i < 0 {
 		return fmt.Errorf("the lock is held by %s, which is no replica of this demo", name)
 	}

@@ -158,6 +158,7 @@ func TestUpEndsAfterItsDuration(t *testing.T) {
 		t.Errorf("exit code %d, want 0:\n%s", code, d.out)
 	}
 	d.await(t, `at the end plexsphere-\d leads; \d changes of the leader seen, [1-9] replicas killed`)
+	d.await(t, `[1-9]\d* rows fell due, each was handled once; [1-9]\d* of them by the leader's loops, in [1-9]\d* terms, on the replica that led`)
 	d.requireNothingLeft(t)
 }
 
@@ -196,7 +197,11 @@ func TestMistakesAreNamed(t *testing.T) {
 		{[]string{"up", "--exporter=/bin/true", "--prometheus=/no/such/prometheus"}, exitBroken, "--prometheus=/no/such/prometheus: "},
 		{[]string{"up"}, exitBroken, "--exporter: "},
 		{[]string{"down"}, exitUsage, "unexpected down"},
-		{[]string{"replica"}, exitBroken, "PLEXSPHERE_DSN is not set"},
+		{[]string{"up", "--loop-interval=1ms"}, exitUsage, "--loop-interval=1ms: want at least 50ms"},
+		{[]string{"replica", "--loop-interval=0s"}, exitUsage, "--loop-interval=0s: want at least 1ms"},
+		{[]string{"replica", "--worker-restarts=-1"}, exitUsage, "--worker-restarts=-1: want 0 or more"},
+		{[]string{"replica", "--cooldown=-1s"}, exitUsage, "--cooldown: want 0s or more"},
+		{[]string{"replica", "--break=sse-relay=sometimes"}, exitUsage, `--break=sse-relay="sometimes": want error, panic, goexit, hang, or exit`},
 	} {
 		t.Setenv("PLEXSPHERE_DSN", "")
 		var stdout, stderr bytes.Buffer

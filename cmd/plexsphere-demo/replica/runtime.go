@@ -1,0 +1,107 @@
+package replica
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+
+	"github.com/plexsphere/leader-exporter/leader"
+	"github.com/plexsphere/leader-exporter/worker"
+)
+
+// Options is what the command line and the environment say.
+type Options struct {
+	Name          string        // application_name of the database sessions
+	Address       string        // where to serve
+	DSN           string        // of the worker tier's pool; empty wires no background loop
+	CheckInterval time.Duration // of the elector
+	LoopInterval  time.Duration // cadence of the ticked loops
+	NonceTTL      time.Duration // cadence of sse-nonce-sweep; 0 is LoopInterval
+
+	Restarts          int              // budget of each worker
+	MinBackoff        time.Duration    // before the first restart
+	StepDownExhausted bool             // an exhausted worker gives leadership up
+	Cooldown          time.Duration    // how long a replica keeps away after a step-down
+	Breaks            map[string]Break // loops that are broken on purpose, by name
+}
+
+// Runtime is what surfaces share while they are built. It belongs to the goroutine that boots.
+type Runtime struct {
+	Options    Options
+	Logger     *slog.Logger
+	Registry   *prometheus.Registry
+	Supervisor *worker.Supervisor
+	Pool       *pgxpool.Pool   // of the worker tier; nil without a DSN
+	Leader     *leader.Elector // nil without a DSN
+
+	boots    []bootPass
+	probes   []probe
+	launched map[string]bool // loops by name
+}
+
+// bootPass is a pass that runs on every replica before it reports ready.
+type bootPass struct {
+	name string
+	run  func(ctx context.Context) error
+}
+
+// newRuntime makes an empty Runtime.
+func newRuntime(opts Options, logger *slog.Logger) (*Runtime, error) {
+	rt := &Runtime{Options: opts, Logger: logger, Registry: prometheus.NewRegistry(), launched: make(map[string]bool)}
+	rt.Registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	cfg := worker.Config{Restarts: opts.Restarts, MinBackoff: opts.MinBackoff, Logger: logger, Registerer: rt.Registry}
+	if opts.StepDownExhausted {
+		cfg.OnExhausted = func(ctx context.Context, name string, _ error) { rt.stepDown(ctx, "worker "+name+" is exhausted") }
+	}
+	var err error
+	if rt.Supervisor, err = worker.New(cfg); err != nil {
+		return nil, err
+	}
+	rt.probes = append(rt.probes, probe{"workers", rt.Supervisor.Ready})
+	return rt, nil
+}
+
+// openPool makes the pool of the worker tier.
+func (rt *Runtime) openPool(ctx context.Context) error {
+	config, err := pgxpool.ParseConfig(rt.Options.DSN)
+	if err != nil {
+		return errors.New("PLEXSPHERE_DSN: malformed connection string") // the driver's text may repeat the password
+	}
+	config.ConnConfig.RuntimeParams["application_name"] = rt.Options.Name
+	config.ConnConfig.ConnectTimeout = rt.Options.CheckInterval
+	config.MaxConns = max(config.MaxConns, workerTierConns)
+	rt.Pool, err = pgxpool.NewWithConfig(ctx, config)
+	if err != nil {
+		return fmt.Errorf("replica: make the pool of the worker tier: %w", err)
+	}
+	return nil
+}
+
+// workerTierConns lets a slow loop leave connections for the others, and for the election.
+const workerTierConns = 8
+
+// boot runs the boot passes, one after the other. One that fails shows in its loop's probe until a tick.
+func (rt *Runtime) boot(ctx context.Context) {
+	for _, b := range rt.boots {
+		if err := b.run(ctx); err != nil {
+			rt.Logger.WarnContext(ctx, "boot pass failed", slog.String("loop", b.name), slog.Any("error", err))
+		}
+	}
+}
+
+// stepDown hands leadership over, if this replica has it.
+func (rt *Runtime) stepDown(ctx context.Context, why string) {
+	if rt.Leader == nil {
+		return
+	}
+	rt.Logger.InfoContext(ctx, "stepping down", slog.String("because", why))
+	if err := rt.Leader.StepDown(ctx, rt.Options.Cooldown); err != nil {
+		rt.Logger.WarnContext(ctx, "step down", slog.Any("error", err))
+	}
+}
