@@ -224,20 +224,27 @@ func TestPanickingPassIsAFailedTick(t *testing.T) {
 	}
 }
 
-// T4, T6: a panic beside the loss of its term is logged and counted, and no failure.
+// T4, T6: a panic beside the loss of its term is logged and counted, and no failure: the probe stays as it was.
 func TestPanicAfterTheTermIsLogged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig()
 		r.elector.Lead()
-		ticker := r.ticker(t, func(ctx context.Context) error { <-ctx.Done(); panic("boom") })
-		pass(every)
+		passes := 0
+		ticker := r.ticker(t, func(ctx context.Context) error {
+			if passes++; passes == 1 {
+				return errBroken
+			}
+			<-ctx.Done()
+			panic("boom")
+		})
+		pass(2 * every)
 		r.elector.Lose()
 		synctest.Wait()
-		if err := ticker.Ready(t.Context()); err != nil {
-			t.Errorf("Ready = %v on a standby", err)
+		if err := ticker.Ready(t.Context()); !errors.Is(err, errBroken) {
+			t.Errorf("Ready = %v, want the error of the tick before", err)
 		}
-		r.requireTicks(t, 0, 0, 1, 0)
-		if lines := r.logs.with(""); len(lines) != 1 || !strings.HasPrefix(lines[0], "ERROR background loop tick panicked") {
+		r.requireTicks(t, 0, 1, 1, 0)
+		if lines := r.logs.with(""); len(lines) != 2 || !strings.HasPrefix(lines[1], "ERROR background loop tick panicked") {
 			t.Errorf("log %q", lines)
 		}
 	})

@@ -229,6 +229,33 @@ func TestFailureDuringTheStopIsLoggedOnce(t *testing.T) {
 	})
 }
 
+// W5: a context that has ended starts nothing.
+func TestRunWithAnEndedContextStartsNothing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSupervised(t, worker.Config{})
+		s.add(t, "late", func(context.Context) error { t.Error("started"); return nil })
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		if err := s.Run(ctx); err != nil {
+			t.Errorf("Run = %v", err)
+		}
+	})
+}
+
+// W5: a worker may say with either the error or the cause of its context that it was stopped.
+func TestStoppedWorkerMayReturnTheCause(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSupervised(t, worker.Config{})
+		s.add(t, "cause", func(ctx context.Context) error { <-ctx.Done(); return context.Cause(ctx) })
+		s.add(t, "error", func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() })
+		ctx, cancel := context.WithCancelCause(t.Context())
+		time.AfterFunc(time.Second, func() { cancel(errBroken) })
+		if err := s.Run(ctx); err != nil || len(s.logs.with("")) != 0 {
+			t.Errorf("Run = %v, log %q", err, s.logs.with(""))
+		}
+	})
+}
+
 // W2: an error that speaks of an ended context is a failure while the worker's own context is live.
 func TestTimeoutOfTheWorkersOwnIsAFailure(t *testing.T) {
 	for _, cause := range []error{context.Canceled, context.DeadlineExceeded} {
