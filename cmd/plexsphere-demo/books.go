@@ -98,8 +98,8 @@ func (b *books) balance(ctx context.Context, patience time.Duration) (string, er
 	if err := errors.Join(account.Err(), err); err != nil {
 		return "", err
 	}
-	return fmt.Sprintf("%d rows fell due, each was handled once; %d of them by the leader's loops, in %d terms, on the replica that led",
-		account.Due, checked, b.leaders.Terms()), nil
+	return fmt.Sprintf("%d rows fell due, each was handled once; %d of them by the leader's loops, in %d terms, on the replica that led (pg_locks seen every %v or sooner)",
+		account.Due, checked, b.leaders.Terms(), b.leaders.WorstGap().Round(time.Millisecond)), nil
 }
 
 // awaitHandled waits until nothing is outstanding. It is no error when something still is in the end: the account names it.

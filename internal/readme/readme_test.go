@@ -19,14 +19,14 @@ func TestMain(m *testing.M) { pgtest.Main(m) }
 
 var fence = regexp.MustCompile("(?s)```(\\w+)\n(.*?)```")
 
-// blocks returns the fenced blocks of README.md in that language.
-func blocks(t *testing.T, language string) []string {
+// blocks returns the fenced blocks of the document in that language.
+func blocks(t *testing.T, document, language string) []string {
 	t.Helper()
-	text, err := os.ReadFile(filepath.Join(root, "README.md"))
+	text, err := os.ReadFile(filepath.Join(root, document))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if lines := strings.Count(string(text), "\n"); lines > 120 {
+	if lines := strings.Count(string(text), "\n"); document == "README.md" && lines > 120 {
 		t.Errorf("README.md has %d lines, want at most 120", lines)
 	}
 	var found []string
@@ -53,7 +53,7 @@ func shell(t *testing.T, script string, env ...string) string {
 
 // The two commands: the demo is run for a moment, the tests are what runs this.
 func TestTheTwoCommands(t *testing.T) {
-	block := blocks(t, "sh")[0]
+	block := blocks(t, "README.md", "sh")[0]
 	var commands []string
 	for line := range strings.Lines(block) {
 		command, _, _ := strings.Cut(line, "#")
@@ -71,7 +71,7 @@ func TestTheTwoCommands(t *testing.T) {
 
 // The exporter's block, against a database of this test instead of db.example, on a port that is free.
 func TestTheExportersCommands(t *testing.T) {
-	block := blocks(t, "sh")[1]
+	block := blocks(t, "README.md", "sh")[1]
 	block = strings.ReplaceAll(block, "postgres://monitor@db.example:5432/plexsphere", pgtest.Database(t).DSN)
 	listener, err := net.Listen("tcp4", "127.0.0.1:0")
 	if err != nil {
@@ -89,20 +89,25 @@ func TestTheExportersCommands(t *testing.T) {
 	}
 }
 
-// The Go lines are lines of the example, which is compiled.
+// The Go lines are lines of the examples, which are compiled.
 func TestTheGoLinesAreTheExamples(t *testing.T) {
-	example, err := os.ReadFile(filepath.Join(root, "leader", "example_test.go"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	shown := blocks(t, "go")
-	if len(shown) == 0 {
-		t.Fatal("README.md shows no Go")
-	}
-	for _, block := range shown {
-		for line := range strings.Lines(block) {
-			if !strings.Contains(string(example), strings.TrimSpace(line)) {
-				t.Errorf("not in leader/example_test.go: %s", line)
+	for document, source := range map[string]string{
+		"README.md":     "leader/example_test.go",
+		"docs/loops.md": "loop/example_test.go",
+	} {
+		example, err := os.ReadFile(filepath.Join(root, source))
+		if err != nil {
+			t.Fatal(err)
+		}
+		shown := blocks(t, document, "go")
+		if len(shown) == 0 {
+			t.Fatalf("%s shows no Go", document)
+		}
+		for _, block := range shown {
+			for line := range strings.Lines(block) {
+				if !strings.Contains(string(example), strings.TrimSpace(line)) {
+					t.Errorf("%s: not in %s: %s", document, source, line)
+				}
 			}
 		}
 	}
@@ -111,7 +116,7 @@ func TestTheGoLinesAreTheExamples(t *testing.T) {
 // Prometheus accepts the configuration.
 func TestTheScrapeConfig(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "prometheus.yml")
-	if err := os.WriteFile(path, []byte(blocks(t, "yaml")[0]), 0o600); err != nil {
+	if err := os.WriteFile(path, []byte(blocks(t, "README.md", "yaml")[0]), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	shell(t, "promtool check config "+path)

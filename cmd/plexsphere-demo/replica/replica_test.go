@@ -13,11 +13,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
 
 	"github.com/plexsphere/leader-exporter/cmd/plexsphere-demo/replica"
+	"github.com/plexsphere/leader-exporter/cmd/plexsphere-demo/work"
 	"github.com/plexsphere/leader-exporter/internal/pgserver/pgtest"
 	"github.com/plexsphere/leader-exporter/internal/syncbuf"
 )
@@ -210,6 +212,47 @@ func TestNothingRunsWithoutADSN(t *testing.T) {
 	r.stop()
 	if err := <-r.returned; err != nil {
 		t.Errorf("Run = %v", err)
+	}
+}
+
+// What fell due while no replica ran is handled by the boot passes, on a standby too, before it reports ready.
+func TestBootPassesComeBeforeReady(t *testing.T) {
+	t.Parallel()
+	db := pgtest.Database(t)
+	pool := db.Pool(t)
+	if err := work.Create(t.Context(), pool); err != nil {
+		t.Fatal(err)
+	}
+	if err := work.Seed(t.Context(), pool, 0); err != nil {
+		t.Fatal(err)
+	}
+	admin := db.Connect(t)
+	if _, err := admin.Exec(t.Context(), "SELECT pg_advisory_lock(1886156915, 1)"); err != nil { // another leads
+		t.Fatal(err)
+	}
+	r := start(t, db.DSN)
+	r.await(t, "it is ready", func() bool { status, _ := r.readiness(t); return status == http.StatusOK })
+	rows, err := admin.Query(t.Context(), "SELECT DISTINCT loop FROM handled WHERE origin IN ('boot', 'tick', 'term', 'gated') ORDER BY loop")
+	if err != nil {
+		t.Fatal(err)
+	}
+	handled, err := pgx.CollectRows(rows, pgx.RowTo[string])
+	want := []string{
+		"access-session-sweep", "actions-timeout", "approvals-expire", "artifacts-refresh", "invitations-expire",
+		"management-fleet-reconcile", "provisioning-broker-reconcile",
+	}
+	if err != nil || !slices.Equal(handled, want) {
+		t.Errorf("handled before ready: %q, %v; want %q", handled, err, want)
+	}
+}
+
+// The sweep of nonces has a cadence of its own.
+func TestNonceSweepHasItsOwnCadence(t *testing.T) {
+	t.Parallel()
+	r := start(t, pgtest.Database(t).DSN, func(o *replica.Options) { o.LoopInterval, o.NonceTTL = time.Hour, loopInterval })
+	r.await(t, "it sweeps", func() bool { return r.value(t, "plexsphere_background_loop_ticks_total", "sse-nonce-sweep", "ok") >= 2 })
+	if n := r.value(t, "plexsphere_background_loop_ticks_total", "auth-state-sweep", "ok"); n != 0 {
+		t.Errorf("another loop has ticked %v times within its hour", n)
 	}
 }
 

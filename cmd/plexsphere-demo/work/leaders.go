@@ -15,10 +15,10 @@ const lookEvery = 10 * time.Millisecond
 
 // Leaders is the history of the lock, as pg_locks showed it, on the server's clock. The zero value is an empty one.
 type Leaders struct {
-	mu     sync.Mutex // guards the fields below
-	tenure []tenure   // in their order
-	last   time.Time  // the last look
-	worst  time.Duration
+	mu     sync.Mutex    // guards the fields below
+	tenure []tenure      // in their order
+	last   time.Time     // the last look
+	worst  time.Duration // between two looks
 }
 
 // tenure is a time through which a replica was seen to hold the lock.
@@ -84,9 +84,16 @@ func (l *Leaders) Terms() int {
 	return len(l.tenure)
 }
 
+// WorstGap returns the longest time between two looks.
+func (l *Leaders) WorstGap() time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.worst
+}
+
 // Trespasses returns the rows that a loop of the leader handled on a replica which was not seen to lead at that time, give or
-// take the longest gap between two looks and afterwards, which is how long a statement under way at the end of a term may take. checked
-// is how many rows of such loops there are.
+// take WorstGap, and afterwards: how long a statement may take that is under way at the end of a term. checked is how many rows of
+// such loops there are.
 func (l *Leaders) Trespasses(ctx context.Context, pool *pgxpool.Pool, afterwards time.Duration) (checked int, found []string, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
