@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/plexsphere/leader-exporter/cmd/plexsphere-demo/replica"
 	"github.com/plexsphere/leader-exporter/internal/pgserver/pgtest"
@@ -65,7 +66,7 @@ func TestExhaustedLoopIsNamedAndHandsOver(t *testing.T) {
 	const loop = "sse-relay"
 	first := start(t, db.DSN, func(o *replica.Options) {
 		o.Breaks, o.StepDownExhausted = map[string]replica.Break{loop: replica.BreakExit}, true
-		o.MinBackoff = checkInterval
+		o.MinBackoff = checkInterval / 4
 	})
 	first.await(t, "it leads", func() bool { return first.value(t, "plexsphere_background_leader") == 1 })
 	second := start(t, db.DSN, func(o *replica.Options) { o.Name = "second" })
@@ -93,7 +94,7 @@ func TestExhaustedLoopIsNamedAndHandsOver(t *testing.T) {
 func TestGatedStepIsTheLeadersAlone(t *testing.T) {
 	t.Parallel()
 	db := pgtest.Database(t)
-	leader := start(t, db.DSN, func(o *replica.Options) { o.Name = "leader" })
+	leader := start(t, db.DSN, func(o *replica.Options) { o.Name, o.CheckInterval = "leader", 20*time.Second })
 	leader.awaitLeader(t)
 	standby := start(t, db.DSN, func(o *replica.Options) { o.Name = "standby" })
 	standby.await(t, "it samples", func() bool { return standby.value(t, "plexsphere_worker_up", "capacity-collector") == 1 })

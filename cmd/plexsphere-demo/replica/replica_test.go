@@ -25,7 +25,7 @@ import (
 )
 
 const (
-	checkInterval = 500 * time.Millisecond
+	checkInterval = 2 * time.Second // a machine that stands still for a moment changes no leader
 	loopInterval  = 50 * time.Millisecond
 	patience      = 30 * time.Second
 )
