@@ -28,6 +28,7 @@ type Collector struct {
 	held, holders, waiters                    *prometheus.Desc
 	holderInfo, holderPID, holderBackendStart *prometheus.Desc
 	termStart, heartbeatAge, holderVisible    *prometheus.Desc
+	foreignHolder                             *prometheus.Desc
 	terms, unheld, multipleHolders, handover  *prometheus.Desc
 	pollDuration, pollFailures, pollInterval  *prometheus.Desc
 	lastSuccess, serverLocks                  *prometheus.Desc
@@ -55,6 +56,7 @@ func New(targets map[string]Source) *Collector {
 		termStart:          desc("leader_lock_term_start_timestamp_seconds", "When a poll first saw the present term, by the server's clock.", lock),
 		heartbeatAge:       desc("leader_lock_holder_heartbeat_age_seconds", "Time since the holder's last statement, by the server's clock.", lock),
 		holderVisible:      desc("leader_lock_holder_visible", "1 if the role sees the holder's details, 0 if it lacks pg_read_all_stats.", lock),
+		foreignHolder:      desc("leader_lock_foreign_holder", "1 if the holder's application_name matches none of those expected, else 0. Absent where none is expected.", lock),
 		terms:              desc("leader_lock_terms_total", "Terms seen by the polls, the one found at the start included.", lock),
 		unheld:             desc("leader_lock_unheld_seconds_total", "Time in which the polls saw no exclusive holder.", lock),
 		multipleHolders:    desc("leader_lock_multiple_holders_seconds_total", "Time in which the polls saw more than one session with the lock.", lock),
@@ -72,7 +74,7 @@ func New(targets map[string]Source) *Collector {
 func (c *Collector) Describe(ch chan<- *prometheus.Desc) {
 	for _, desc := range []*prometheus.Desc{
 		c.up, c.inRecovery, c.held, c.holders, c.waiters, c.holderInfo, c.holderPID, c.holderBackendStart, c.termStart,
-		c.heartbeatAge, c.holderVisible, c.terms, c.unheld, c.multipleHolders, c.handover, c.pollDuration, c.pollFailures,
+		c.heartbeatAge, c.holderVisible, c.foreignHolder, c.terms, c.unheld, c.multipleHolders, c.handover, c.pollDuration, c.pollFailures,
 		c.pollInterval, c.lastSuccess, c.serverLocks,
 	} {
 		ch <- desc
@@ -90,7 +92,7 @@ func (c *Collector) Collect(ch chan<- prometheus.Metric) {
 		for _, state := range snapshot.Locks {
 			emit := emitter{ch: ch, labels: []string{target, state.Datname, state.Lock}}
 			c.collectCounters(emit, state)
-			if known && !snapshot.InRecovery {
+			if known && state.Known {
 				c.collectLock(emit, state)
 			}
 		}
@@ -135,6 +137,9 @@ func (c *Collector) collectLock(emit emitter, state lockwatch.LockState) {
 	emit.gauge(c.holderPID, float64(holder.PID))
 	emit.gauge(c.termStart, unixSeconds(holder.TermStart))
 	emit.gauge(c.holderVisible, boolean(holder.Visible))
+	if state.Expected {
+		emit.gauge(c.foreignHolder, boolean(holder.Foreign))
+	}
 	if !holder.BackendStart.IsZero() {
 		emit.gauge(c.holderBackendStart, unixSeconds(holder.BackendStart))
 	}

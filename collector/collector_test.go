@@ -31,7 +31,7 @@ func led() lockwatch.Snapshot {
 		},
 		PollDuration: lockwatch.Histogram{Count: 9, Sum: 0.5, Buckets: map[float64]uint64{0.001: 5, 0.1: 8}},
 		Locks: []lockwatch.LockState{{
-			Datname: "plexsphere", Lock: "background-leader", Holders: 1, Waiters: 2,
+			Datname: "plexsphere", Lock: "background-leader", Known: true, Expected: true, Holders: 1, Waiters: 2,
 			Terms: 3, Unheld: 1500 * time.Millisecond, MultipleHolders: time.Second,
 			Handover: lockwatch.Histogram{Count: 2, Sum: 6.5, Buckets: map[float64]uint64{1: 1, 5: 1, 10: 2}},
 			Holder: &lockwatch.Holder{
@@ -93,7 +93,7 @@ func TestUnknownIsAbsentNeverZero(t *testing.T) {
 	down.Up = false
 	stale.At = time.Now().Add(-3*time.Second - time.Millisecond)
 	never.Up, never.At, never.LastSuccess, never.Locks = false, time.Time{}, time.Time{}, nil
-	standby.InRecovery = true
+	standby.InRecovery, standby.Locks[0].Known = true, false
 	golden.Require(t, "unknown.golden", exposition(t, map[string]collector.Source{
 		"down": fixed(down), "stale": fixed(stale), "never": fixed(never), "standby": fixed(standby),
 	}))

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -25,38 +26,58 @@ const oldestServer = 14
 const sessionSQL = `SELECT set_config('default_transaction_read_only', 'on', false),
 	set_config('statement_timeout', $1, false), set_config('idle_session_timeout', '0', false)`
 
-// pollSQL reads pg_locks once, filters, and only then looks up the backends. There is always a row; its last columns are
-// NULL when nobody holds or wants the lock ($1, $2, $3: classid, objid, objsubid).
+// pollSQL reads pg_locks once, filters, and only then looks up the backends. It returns a row for each watched database, with NULLs
+// where nobody holds or wants a lock, and else one for each session and mode.
+//
+//   - $1, $2, $3: classid, objid and objsubid of the locks
+//   - $4: whether to tell of all databases; $5: names of databases to tell of
 const pollSQL = `
 WITH seen AS MATERIALIZED (
 	SELECT locktype, database, classid, objid, objsubid, pid, mode, granted FROM pg_locks
-), wanted AS (
-	SELECT pid, granted, granted AND mode = 'ExclusiveLock' AS exclusive FROM seen
-	WHERE locktype = 'advisory' AND classid = $1 AND objid = $2 AND objsubid = $3
-		AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
+), wanted AS MATERIALIZED (
+	SELECT k.lock, s.database, s.pid, s.granted, s.granted AND s.mode = 'ExclusiveLock' AS exclusive
+	FROM seen AS s JOIN unnest($1::oid[], $2::oid[], $3::int2[]) WITH ORDINALITY AS k(classid, objid, objsubid, lock)
+		USING (classid, objid, objsubid)
+	WHERE s.locktype = 'advisory'
+), watched AS (
+	SELECT oid, datname, datname = current_database() AS own, datallowconn AND NOT datistemplate AS listed FROM pg_database
+	WHERE datname = current_database() OR $4 AND datallowconn AND NOT datistemplate OR datname = ANY($5::text[])
 )
-SELECT clock_timestamp(), pg_is_in_recovery(), current_database(), server.locks,
-	w.pid, w.granted, w.exclusive,
+SELECT clock_timestamp(), extract(epoch FROM clock_timestamp() - statement_timestamp())::float8, pg_is_in_recovery(), server.locks,
+	d.datname::text, d.own, d.listed, w.lock, w.pid, w.granted, w.exclusive,
 	a.backend_start, a.application_name, a.usename::text, host(a.client_addr),
 	extract(epoch FROM clock_timestamp() - a.state_change)::float8
 FROM (SELECT count(*) AS locks FROM seen) AS server
-	LEFT JOIN wanted AS w ON true
+	CROSS JOIN watched AS d
+	LEFT JOIN wanted AS w ON w.database = d.oid
 	LEFT JOIN pg_stat_activity AS a ON a.pid = w.pid`
 
 // answer is what one poll brought.
 type answer struct {
-	observation
+	serverNow  time.Time
+	spent      time.Duration // by the server, in the statement
 	inRecovery bool
-	datname    string
 	locks      int64
+	databases  map[string]databaseAnswer
+}
+
+// databaseAnswer is what one poll brought of one database.
+type databaseAnswer struct {
+	datname      string
+	own          bool // the one that the connection is to
+	listed       bool // takes connections and is no template
+	observations []observation
 }
 
 // row is one row of pollSQL.
 type row struct {
 	now              time.Time
+	spentSeconds     float64
 	inRecovery       bool
-	datname          string
 	locks            int64
+	datname          string
+	own, listed      bool
+	lock             *int64 // counts from 1
 	pid              *int32
 	granted          *bool
 	exclusive        *bool
@@ -89,8 +110,7 @@ func (w *Watcher) askOn(ctx context.Context) (answer, error) {
 		}
 		w.conn = conn
 	}
-	classid, objid, objsubid := w.cfg.Lock.Key.Columns()
-	rows, err := w.conn.Query(ctx, pollSQL, classid, objid, int16(objsubid))
+	rows, err := w.conn.Query(ctx, pollSQL, w.cfg.pollArguments()...)
 	if err != nil {
 		return answer{}, err
 	}
@@ -101,7 +121,22 @@ func (w *Watcher) askOn(ctx context.Context) (answer, error) {
 	if len(seen) == 0 {
 		return answer{}, errors.New("the server answered without a row")
 	}
-	return digest(seen), nil
+	return digest(seen, len(w.cfg.Locks)), nil
+}
+
+// pollArguments returns the arguments of pollSQL.
+func (c Config) pollArguments() []any {
+	var classids, objids []uint32
+	var objsubids []int16
+	var all bool
+	names := []string{}
+	for _, lock := range c.Locks {
+		classid, objid, objsubid := lock.Key.Columns()
+		classids, objids, objsubids = append(classids, classid), append(objids, objid), append(objsubids, int16(objsubid))
+		all = all || slices.Contains(lock.Databases, AllDatabases)
+		names = append(names, lock.Databases...)
+	}
+	return []any{classids, objids, objsubids, all, names}
 }
 
 // connect opens the one connection and sets the session up.
@@ -149,29 +184,48 @@ func closeNow(conn *pgx.Conn) {
 
 func scanRow(from pgx.CollectableRow) (row, error) {
 	var r row
-	err := from.Scan(&r.now, &r.inRecovery, &r.datname, &r.locks, &r.pid, &r.granted, &r.exclusive,
-		&r.backendStart, &r.applicationName, &r.usename, &r.clientAddr, &r.heartbeatSeconds)
+	err := from.Scan(&r.now, &r.spentSeconds, &r.inRecovery, &r.locks, &r.datname, &r.own, &r.listed, &r.lock, &r.pid, &r.granted,
+		&r.exclusive, &r.backendStart, &r.applicationName, &r.usename, &r.clientAddr, &r.heartbeatSeconds)
 	return r, err
 }
 
-// digest turns the rows of a poll into one answer.
-func digest(rows []row) answer {
-	got := answer{inRecovery: rows[0].inRecovery, datname: text(&rows[0].datname), locks: rows[0].locks}
-	got.serverNow = rows[0].now
-	holders := make(map[int32]struct{}) // a session has a row for each mode in which it holds the lock
+// digest turns the rows of a poll of so many locks into one answer.
+func digest(rows []row, locks int) answer {
+	first, last := rows[0], rows[len(rows)-1]
+	got := answer{
+		serverNow: first.now, inRecovery: first.inRecovery, locks: first.locks,
+		spent:     time.Duration(last.spentSeconds * float64(time.Second)),
+		databases: make(map[string]databaseAnswer),
+	}
+	type session struct {
+		datname string
+		lock    int64
+		pid     int32
+	}
+	holders := make(map[session]struct{}) // a session has a row for each mode in which it holds a lock
 	for _, r := range rows {
-		switch {
-		case r.granted == nil: // the row that is there when there is none
-		case *r.granted:
-			holders[deref(r.pid)] = struct{}{}
-		default:
-			got.waiters++
+		name := text(&r.datname)
+		database, ok := got.databases[name]
+		if !ok {
+			database = databaseAnswer{datname: name, own: r.own, listed: r.listed, observations: make([]observation, locks)}
+			got.databases[name] = database
+		}
+		if r.lock == nil {
+			continue // nobody holds or wants a lock there
+		}
+		o := &database.observations[*r.lock-1]
+		id := session{name, *r.lock, deref(r.pid)}
+		if _, counted := holders[id]; deref(r.granted) && !counted {
+			holders[id] = struct{}{}
+			o.holders++
+		}
+		if !deref(r.granted) {
+			o.waiters++
 		}
 		if deref(r.exclusive) {
-			got.holder = holderOf(r)
+			o.holder = holderOf(r)
 		}
 	}
-	got.holders = len(holders)
 	return got
 }
 

@@ -24,12 +24,11 @@ func Reasons() []Reason {
 
 // Snapshot is what a Watcher knows after a poll.
 type Snapshot struct {
-	// Up is whether the last poll was answered. When it was not, the Holders, Waiters and Holder of Locks are zero and mean
-	// nothing; the counters go on.
+	// Up is whether the last poll was answered, and one of the databases is there in which locks are watched.
 	Up bool
 	// At is when the last poll ended, by this machine's clock. Zero before the first.
 	At time.Time
-	// Interval is the time between the starts of two polls.
+	// Interval is the time from the start of the last poll to that of the next: PollInterval, or longer to keep to MaxDutyCycle.
 	Interval time.Duration
 	// Took is how long the last poll took. Where that is longer than Interval, it is the time between two polls.
 	Took time.Duration
@@ -43,7 +42,8 @@ type Snapshot struct {
 	Failures map[Reason]uint64
 	// PollDuration is how long polls took, answered or not, in seconds.
 	PollDuration Histogram
-	// Locks is empty until the first answered poll tells the database's name.
+	// Locks has one state for each lock in each database that an answered poll has told of, in the order of Config.Locks and of
+	// the databases' names.
 	Locks []LockState
 }
 
@@ -58,9 +58,13 @@ type LockState struct {
 	Datname string
 	Lock    string // Lock.Name of the Config
 
-	Holders int     // sessions to which the lock is granted, in whatever mode
-	Waiters int     // rows that wait
-	Holder  *Holder // the one exclusive holder; nil when nobody leads
+	// Known is whether the last poll told of the database. When it did not, Holders, Waiters and Holder are zero and mean
+	// nothing; the counters go on.
+	Known    bool
+	Expected bool    // the lock has ExpectedApplicationNames
+	Holders  int     // sessions to which the lock is granted, in whatever mode
+	Waiters  int     // rows that wait
+	Holder   *Holder // the one exclusive holder; nil when nobody leads
 
 	Terms           uint64        // terms seen, the one found at the start included
 	Unheld          time.Duration // time seen without an exclusive holder
@@ -78,6 +82,8 @@ type Holder struct {
 	TermStart       time.Time // when the first poll of this term saw it, by the server's clock
 	// HeartbeatAge is the time since the backend's last change between idle and active; negative where the role cannot see it.
 	HeartbeatAge time.Duration
+	// Foreign is whether the lock has ExpectedApplicationNames and ApplicationName matches none of them.
+	Foreign bool
 	// Visible is whether the role sees more than the pid (pg_read_all_stats, or the holder's own role).
 	Visible bool
 }

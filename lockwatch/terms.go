@@ -33,7 +33,7 @@ func newTerms(datname, lock string) *terms {
 func (t *terms) unanswered() {
 	t.asked = false
 	t.ended = time.Time{}
-	t.state.Holders, t.state.Waiters, t.state.Holder = 0, 0, nil
+	t.state.Known, t.state.Holders, t.state.Waiters, t.state.Holder = false, 0, 0, nil
 }
 
 // observe notes an answer.
@@ -42,7 +42,7 @@ func (t *terms) observe(o observation) {
 		t.addTime(o.at.Sub(t.previous.at))
 	}
 	t.follow(&o)
-	t.state.Holders, t.state.Waiters, t.state.Holder = o.holders, o.waiters, o.holder
+	t.state.Known, t.state.Holders, t.state.Waiters, t.state.Holder = true, o.holders, o.waiters, o.holder
 	t.asked, t.previous = true, o
 }
 

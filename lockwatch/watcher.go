@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"path"
 	"sync/atomic"
 	"time"
 
@@ -18,12 +19,20 @@ import (
 const (
 	DefaultPollInterval = time.Second
 	DefaultPollTimeout  = 5 * time.Second
+	DefaultMaxDutyCycle = 0.02
 )
+
+// AllDatabases among the Databases of a Lock stands for every database of the server that takes connections and is no template.
+const AllDatabases = "*"
 
 // Lock is an advisory lock under the name by which it is reported.
 type Lock struct {
 	Name string
 	Key  lockkey.Key
+	// Databases are those in which it is watched, or AllDatabases. Empty means the one that ConnConfig names.
+	Databases []string
+	// ExpectedApplicationNames are patterns, as of path.Match, for the application_name of a holder. Without any, none is foreign.
+	ExpectedApplicationNames []string
 }
 
 // Config says what a Watcher watches. It is copied by New.
@@ -31,13 +40,17 @@ type Config struct {
 	// ConnConfig returns how to connect. It is called before each attempt, so that a changed secret takes effect at the
 	// next one. Its error must hold no secret: it is logged. Required.
 	ConnConfig func() (*pgx.ConnConfig, error)
-	// Lock is the lock to watch, in the database that ConnConfig names. Required.
-	Lock Lock
-	// PollInterval is the time between the starts of two polls. Zero and negative mean DefaultPollInterval.
+	// Locks are what to watch, all by one statement. At least one, each with a Name of its own and a Key.
+	Locks []Lock
+	// PollInterval is the least time between the starts of two polls. Zero and negative mean DefaultPollInterval.
 	PollInterval time.Duration
 	// PollTimeout bounds one poll, a connect included, here and on the server. Zero and negative mean DefaultPollTimeout.
 	PollTimeout time.Duration
-	// Logger receives one line when the target goes down or comes up. Nil means slog.Default().
+	// MaxDutyCycle bounds the share of time that the server spends in the statement: reading pg_locks takes every lock of
+	// its partitions, and other sessions' lock calls wait meanwhile. Where a poll takes longer than that share of
+	// PollInterval, polls come less often. Zero and negative mean DefaultMaxDutyCycle; at most 1.
+	MaxDutyCycle float64
+	// Logger receives one line when the target goes down or comes up, and when polls come less often. Nil means slog.Default().
 	Logger *slog.Logger
 }
 
@@ -48,38 +61,64 @@ func (c Config) withDefaults() Config {
 	if c.PollTimeout <= 0 {
 		c.PollTimeout = DefaultPollTimeout
 	}
+	if c.MaxDutyCycle <= 0 {
+		c.MaxDutyCycle = DefaultMaxDutyCycle
+	}
 	if c.Logger == nil {
 		c.Logger = slog.Default()
 	}
 	return c
 }
 
-// Watcher watches one lock on one target. Make it with New.
+// validate names every field that is missing or out of bounds.
+func (c Config) validate() error {
+	var problems []error
+	if c.ConnConfig == nil {
+		problems = append(problems, errors.New("Config.ConnConfig is nil"))
+	}
+	if len(c.Locks) == 0 {
+		problems = append(problems, errors.New("Config.Locks is empty"))
+	}
+	if c.MaxDutyCycle > 1 {
+		problems = append(problems, fmt.Errorf("Config.MaxDutyCycle is %v, want at most 1", c.MaxDutyCycle))
+	}
+	names := make(map[string]bool)
+	for i, lock := range c.Locks {
+		if lock.Key.IsZero() {
+			problems = append(problems, fmt.Errorf("Config.Locks[%d].Key is the zero key", i))
+		}
+		if names[lock.Name] {
+			problems = append(problems, fmt.Errorf("Config.Locks[%d].Name %q is taken", i, lock.Name))
+		}
+		names[lock.Name] = true
+		for _, pattern := range lock.ExpectedApplicationNames {
+			if _, err := path.Match(pattern, ""); err != nil {
+				problems = append(problems, fmt.Errorf("Config.Locks[%d].ExpectedApplicationNames: %q: %w", i, pattern, err))
+			}
+		}
+	}
+	return errors.Join(problems...)
+}
+
+// Watcher watches locks on one target. Make it with New.
 type Watcher struct {
 	cfg      Config
 	snapshot atomic.Pointer[Snapshot]
 
 	// Owned by whoever polls: Run, or the caller of Poll.
-	conn      *pgx.Conn
-	terms     *terms // nil before the first answer
-	lastError string // what was logged last, empty while up
-	everUp    bool
-	warned    bool // about a holder that the role cannot see
+	conn  *pgx.Conn
+	books books
+	pace  pace
+	diary diary
 }
 
-// New returns a Watcher that has not polled yet. It fails when a required field is missing.
+// New returns a Watcher that has not polled yet. It fails when a required field is missing or one is out of its bounds.
 func New(cfg Config) (*Watcher, error) {
-	var problems []error
-	if cfg.ConnConfig == nil {
-		problems = append(problems, errors.New("lockwatch: new watcher: Config.ConnConfig is nil"))
+	cfg = cfg.withDefaults()
+	if err := cfg.validate(); err != nil {
+		return nil, fmt.Errorf("lockwatch: new watcher: %w", err)
 	}
-	if cfg.Lock.Key.IsZero() {
-		problems = append(problems, errors.New("lockwatch: new watcher: Config.Lock.Key is the zero key"))
-	}
-	if len(problems) > 0 {
-		return nil, errors.Join(problems...)
-	}
-	w := &Watcher{cfg: cfg.withDefaults()}
+	w := &Watcher{cfg: cfg, books: newBooks(cfg), pace: pace{cfg: cfg}, diary: diary{logger: cfg.Logger}}
 	failures := make(map[Reason]uint64)
 	for _, reason := range Reasons() {
 		failures[reason] = 0
@@ -95,19 +134,24 @@ func New(cfg Config) (*Watcher, error) {
 // Snapshot returns what the last poll found. Safe from any goroutine; it never waits.
 func (w *Watcher) Snapshot() Snapshot { return *w.snapshot.Load() }
 
-// Run polls at once and then every PollInterval until ctx ends. It then closes the connection and returns nil; no fault of
-// the target makes it return earlier. One Run at a time, and no Poll beside it.
+// Run polls at once and then every PollInterval, or less often to keep to MaxDutyCycle, until ctx ends. It then closes the
+// connection and returns nil; no fault of the target makes it return earlier. One Run at a time, and no Poll beside it.
 func (w *Watcher) Run(ctx context.Context) error {
 	defer w.disconnect()
-	ticker := time.NewTicker(w.cfg.PollInterval)
-	defer ticker.Stop()
-	for {
-		_ = w.poll(ctx) // logged, counted, and in the snapshot
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for due := time.Now(); ; {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-ticker.C:
+		case <-timer.C:
 		}
+		_ = w.poll(ctx) // logged, counted, and in the snapshot
+		due = due.Add(w.pace.interval())
+		if now := time.Now(); due.Before(now) {
+			due = now
+		}
+		timer.Reset(time.Until(due))
 	}
 }
 
@@ -130,6 +174,11 @@ func (w *Watcher) poll(ctx context.Context) error {
 	}
 	next := w.Snapshot()
 	next.At = time.Now()
+	known := err == nil && !got.inRecovery
+	w.books.enter(got, known, next.At, next.Interval)
+	if known {
+		err = w.books.missing()
+	}
 	next.Up = err == nil
 	next.Took = next.At.Sub(begin)
 	next.PollDuration = next.PollDuration.with(next.Took)
@@ -140,50 +189,10 @@ func (w *Watcher) poll(ctx context.Context) error {
 		next.LastSuccess = next.At
 		next.InRecovery, next.ServerLocks = got.inRecovery, got.locks
 	}
-	w.book(got, err == nil && !got.inRecovery, next.At)
-	next.Locks = nil
-	if w.terms != nil {
-		next.Locks = []LockState{w.terms.state}
-	}
+	w.pace.note(got.spent, &w.diary)
+	next.Interval = w.pace.interval()
+	next.Locks = w.books.states()
 	w.snapshot.Store(&next)
-	w.logChange(ctx, err)
+	w.diary.note(next, err, w.books.absent())
 	return err
-}
-
-// book enters the poll into the books, which are those of one database: a changed secret may name another. A hot standby's
-// locks are its own, so it tells nothing. Nor is anything known of a time in which this process itself stood still.
-func (w *Watcher) book(got answer, known bool, at time.Time) {
-	if known && (w.terms == nil || w.terms.state.Datname != got.datname) {
-		w.terms = newTerms(got.datname, w.cfg.Lock.Name)
-	}
-	if known && w.terms.asked && at.Sub(w.terms.previous.at) > staleAfter*w.cfg.PollInterval+w.cfg.PollTimeout {
-		w.terms.unanswered()
-	}
-	switch {
-	case known:
-		got.at = at
-		w.terms.observe(got.observation)
-	case w.terms != nil:
-		w.terms.unanswered()
-	}
-}
-
-// logChange logs when the target goes down, comes up, or is down for another reason than before.
-func (w *Watcher) logChange(ctx context.Context, err error) {
-	if err != nil {
-		if reason := string(reasonOf(err)); reason != w.lastError {
-			w.lastError = reason
-			w.cfg.Logger.WarnContext(ctx, "target down", slog.String("reason", reason), slog.Any("error", err))
-		}
-		return
-	}
-	if w.lastError != "" || !w.everUp {
-		w.cfg.Logger.InfoContext(ctx, "target up")
-	}
-	w.lastError, w.everUp = "", true
-	if w.warned || w.terms == nil || w.terms.state.Holder == nil || w.terms.state.Holder.Visible {
-		return
-	}
-	w.warned = true
-	w.cfg.Logger.WarnContext(ctx, "the role cannot see the holder's details: grant it pg_read_all_stats (or pg_monitor)")
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"strings"
 	"testing"
 	"time"
 
@@ -18,7 +19,7 @@ import (
 func failing(t *testing.T) *Watcher {
 	t.Helper()
 	w, err := New(Config{
-		Lock:       Lock{Name: "l", Key: lockkey.BackgroundLeader()},
+		Locks:      []Lock{{Name: "l", Key: lockkey.BackgroundLeader()}},
 		ConnConfig: func() (*pgx.ConnConfig, error) { return nil, errors.New("no") },
 		Logger:     slog.New(slog.DiscardHandler),
 	})
@@ -100,16 +101,31 @@ func TestHeartbeatIsNeverNegativeWhenItIsKnown(t *testing.T) {
 
 // A session that holds the lock in two modes is one holder; a prepared transaction has no pid.
 func TestHoldersAreSessionsNotRows(t *testing.T) {
-	yes, no, one, two := true, false, int32(1), int32(2)
+	yes, no, one, two, first := true, false, int32(1), int32(2), int64(1)
 	got := digest([]row{
-		{pid: &one, granted: &yes, exclusive: &yes}, {pid: &one, granted: &yes, exclusive: &no}, {pid: &two, granted: &no, exclusive: &no},
-	})
-	if got.holders != 1 || got.waiters != 1 || got.holder == nil || got.holder.PID != 1 {
-		t.Errorf("%d holders, %d waiters, holder %+v; want 1, 1, pid 1", got.holders, got.waiters, got.holder)
+		{datname: "a", lock: &first, pid: &one, granted: &yes, exclusive: &yes},
+		{datname: "a", lock: &first, pid: &one, granted: &yes, exclusive: &no},
+		{datname: "a", lock: &first, pid: &two, granted: &no, exclusive: &no},
+		{datname: "b", lock: &first, pid: &one, granted: &yes, exclusive: &no},
+		{datname: "b", lock: &first, pid: &two, granted: &yes, exclusive: &no},
+		{datname: "c"},
+	}, 1)
+	if o := got.databases["a"].observations[0]; o.holders != 1 || o.waiters != 1 || o.holder == nil || o.holder.PID != 1 {
+		t.Errorf("%d holders, %d waiters, holder %+v; want 1, 1, pid 1", o.holders, o.waiters, o.holder)
 	}
-	if got := digest([]row{{pid: &one, granted: &yes, exclusive: &no}, {pid: &two, granted: &yes, exclusive: &no}}); got.holders != 2 || got.holder != nil {
-		t.Errorf("two that share: %d holders, holder %+v", got.holders, got.holder)
+	if o := got.databases["b"].observations[0]; o.holders != 2 || o.holder != nil {
+		t.Errorf("two that share: %d holders, holder %+v", o.holders, o.holder)
 	}
+	if o := got.databases["c"].observations[0]; o.holders != 0 || o.waiters != 0 || o.holder != nil {
+		t.Errorf("nobody: %+v", o)
+	}
+}
+
+// of returns an answer about the own database of a server, with one lock.
+func of(datname string, serverNow time.Time, holder *Holder) answer {
+	return answer{serverNow: serverNow, databases: map[string]databaseAnswer{
+		datname: {datname: datname, own: true, observations: []observation{{holder: holder}}},
+	}}
 }
 
 // Time in which this process stood still is not known: neither unheld nor a handover of no time.
@@ -117,13 +133,13 @@ func TestTimeWithoutPollsIsNotKnown(t *testing.T) {
 	w := failing(t)
 	begin := time.Now()
 	see := func(offset time.Duration, holder *Holder) {
-		w.book(answer{datname: "db", observation: observation{serverNow: begin.Add(offset), holder: holder}}, true, begin.Add(offset))
+		w.books.enter(of("db", begin.Add(offset), holder), true, begin.Add(offset), time.Second)
 	}
 	see(0, nil)
 	see(time.Hour, nil)
 	see(time.Hour+time.Second, &Holder{PID: 1})
 	see(2*time.Hour, &Holder{PID: 2})
-	if got := w.terms.state; got.Unheld != time.Second || got.Handover.Count != 0 || got.Terms != 2 {
+	if got := w.books.states()[0]; got.Unheld != time.Second || got.Handover.Count != 0 || got.Terms != 2 {
 		t.Errorf("unheld %v, %d handovers, %d terms; want 1s, 0, 2", got.Unheld, got.Handover.Count, got.Terms)
 	}
 }
@@ -132,10 +148,47 @@ func TestTimeWithoutPollsIsNotKnown(t *testing.T) {
 func TestAnotherDatabaseHasBooksOfItsOwn(t *testing.T) {
 	w := failing(t)
 	begin := time.Now()
-	w.book(answer{datname: "a", observation: observation{holder: &Holder{PID: 1}}}, true, begin)
-	w.book(answer{datname: "b"}, true, begin.Add(time.Second))
-	if got := w.terms.state; got.Datname != "b" || got.Terms != 0 || got.Unheld != 0 {
-		t.Errorf("books %+v, want fresh ones of b", got)
+	w.books.enter(of("a", begin, &Holder{PID: 1}), true, begin, time.Second)
+	w.books.enter(of("b", begin, nil), true, begin.Add(time.Second), time.Second)
+	got := w.books.states()
+	if len(got) != 1 || got[0].Datname != "b" || got[0].Terms != 0 || got[0].Unheld != 0 {
+		t.Errorf("books %+v, want fresh ones of b alone", got)
+	}
+}
+
+// The time between two polls grows with what the server spends in the statement, at once; the log waits until it is sure.
+func TestPaceKeepsToTheDutyCycle(t *testing.T) {
+	var log strings.Builder
+	d := &diary{logger: slog.New(slog.NewTextHandler(&log, nil))}
+	p := pace{cfg: Config{}.withDefaults()}
+	require := func(spent, want time.Duration, lines int) {
+		t.Helper()
+		p.note(spent, d)
+		if got := p.interval(); got != want {
+			t.Errorf("after a statement of %v: %v between polls, want %v", spent, got, want)
+		}
+		if got := strings.Count(log.String(), "\n"); got != lines {
+			t.Errorf("%d lines, want %d:\n%s", got, lines, log.String())
+		}
+	}
+	require(time.Millisecond, time.Second, 0)
+	require(20*time.Millisecond, time.Second, 0)
+	require(170*time.Millisecond, 8500*time.Millisecond, 0)
+	require(time.Millisecond, time.Second, 0) // one slow poll is no news
+	for range 2 {
+		require(170*time.Millisecond, 8500*time.Millisecond, 0)
+	}
+	require(200*time.Millisecond, 10*time.Second, 1)
+	require(300*time.Millisecond, 15*time.Second, 1)
+	require(0, 15*time.Second, 1) // not answered
+	for range 2 {
+		require(time.Millisecond, time.Second, 1)
+	}
+	require(time.Millisecond, time.Second, 2)
+	for _, want := range []string{"level=WARN msg=\"reading pg_locks takes long", "statement=200ms interval=10s", "level=INFO msg=\"polling as often as configured again\" interval=1s"} {
+		if !strings.Contains(log.String(), want) {
+			t.Errorf("no %s in\n%s", want, log.String())
+		}
 	}
 }
 

@@ -38,8 +38,9 @@ func watchConfig(t *testing.T, connConfig func() (*pgx.ConnConfig, error)) (*loc
 	log := &syncbuf.Buffer{}
 	w, err := lockwatch.New(lockwatch.Config{
 		ConnConfig:   connConfig,
-		Lock:         lockwatch.Lock{Name: "background-leader", Key: lockkey.BackgroundLeader()},
+		Locks:        []lockwatch.Lock{{Name: "background-leader", Key: lockkey.BackgroundLeader()}},
 		PollInterval: pollInterval,
+		MaxDutyCycle: 1, // these tests want to see soon
 		Logger:       slog.New(slog.NewTextHandler(log, nil)),
 	})
 	if err != nil {
@@ -303,7 +304,7 @@ func TestPausedServerIsATimeout(t *testing.T) {
 	server := pgtest.Cluster(t, pgserver.Options{})
 	w, err := lockwatch.New(lockwatch.Config{
 		ConnConfig:  func() (*pgx.ConnConfig, error) { return pgx.ParseConfig(server.DSN("postgres")) },
-		Lock:        lockwatch.Lock{Name: "background-leader", Key: lockkey.BackgroundLeader()},
+		Locks:       []lockwatch.Lock{{Name: "background-leader", Key: lockkey.BackgroundLeader()}},
 		PollTimeout: 300 * time.Millisecond,
 	})
 	if err != nil {
@@ -370,7 +371,7 @@ func TestServerOlderThan14IsRefusedByName(t *testing.T) {
 		pool := server.Client("exporter").Pool(t)
 		w, err := lockwatch.New(lockwatch.Config{
 			ConnConfig: func() (*pgx.ConnConfig, error) { return pool.Config().ConnConfig, nil },
-			Lock:       lockwatch.Lock{Name: "background-leader", Key: lockkey.BackgroundLeader()},
+			Locks:      []lockwatch.Lock{{Name: "background-leader", Key: lockkey.BackgroundLeader()}},
 			Logger:     slog.New(slog.DiscardHandler),
 		})
 		if err != nil {
@@ -388,7 +389,7 @@ func TestServerOlderThan14IsRefusedByName(t *testing.T) {
 
 func TestNewNamesEveryMissingField(t *testing.T) {
 	_, err := lockwatch.New(lockwatch.Config{})
-	if err == nil || !strings.Contains(err.Error(), "ConnConfig") || !strings.Contains(err.Error(), "Lock.Key") {
+	if err == nil || !strings.Contains(err.Error(), "ConnConfig") || !strings.Contains(err.Error(), "Config.Locks is empty") {
 		t.Errorf("New of an empty Config: %v", err)
 	}
 }

@@ -109,7 +109,7 @@ func newWatcher(opts options, stderr io.Writer) (*lockwatch.Watcher, error) {
 	opts.log.Writer = stderr
 	return lockwatch.New(lockwatch.Config{
 		ConnConfig:   source.connConfig,
-		Lock:         lockwatch.Lock{Name: lockName, Key: lockkey.BackgroundLeader()},
+		Locks:        []lockwatch.Lock{{Name: lockName, Key: lockkey.BackgroundLeader()}},
 		PollInterval: opts.pollInterval,
 		PollTimeout:  opts.pollTimeout,
 		Logger:       promslog.New(&opts.log).With(slog.String("target", targetName)),

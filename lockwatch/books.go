@@ -1,0 +1,137 @@
+package lockwatch
+
+import (
+	"errors"
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+	"time"
+)
+
+// books are those of all locks of a target, one for each lock in each database. They belong to whoever polls.
+type books struct {
+	cfg   Config
+	terms map[book]*terms
+	named map[book]bool // watched by its name, and not there as of the last answer
+}
+
+// book names one of them.
+type book struct {
+	lock    int // its place in Config.Locks
+	datname string
+}
+
+func newBooks(cfg Config) books { return books{cfg: cfg, terms: make(map[book]*terms)} }
+
+// enter notes a poll, which came an interval after the last one. A hot standby's locks are its own, so it tells nothing; nor is anything known of a time in which this
+// process itself stood still.
+func (b *books) enter(got answer, known bool, at time.Time, interval time.Duration) {
+	if !known {
+		for _, t := range b.terms {
+			t.unanswered()
+		}
+		return
+	}
+	b.named = make(map[book]bool)
+	for i, lock := range b.cfg.Locks {
+		for _, datname := range lock.Databases {
+			b.named[book{i, datname}] = datname != AllDatabases
+		}
+	}
+	seen := make(map[book]bool)
+	for _, database := range got.databases {
+		for i, lock := range b.cfg.Locks {
+			if !lock.isIn(database) {
+				continue
+			}
+			id := book{i, database.datname}
+			seen[id] = true
+			delete(b.named, id)
+			o := database.observations[i]
+			o.at, o.serverNow = at, got.serverNow
+			b.enterOne(id, o, staleAfter*interval+b.cfg.PollTimeout)
+		}
+	}
+	for id, t := range b.terms {
+		switch {
+		case seen[id]:
+		case b.named[id]:
+			t.unanswered() // its counters go on when it comes back
+		default:
+			delete(b.terms, id)
+		}
+	}
+}
+
+// enterOne notes what was seen of one lock in one database. What was seen longer than the gap ago does not count.
+func (b *books) enterOne(id book, o observation, gap time.Duration) {
+	t := b.terms[id]
+	if t == nil {
+		t = newTerms(id.datname, b.cfg.Locks[id.lock].Name)
+		t.state.Expected = len(b.cfg.Locks[id.lock].ExpectedApplicationNames) > 0
+		b.terms[id] = t
+	}
+	if t.asked && o.at.Sub(t.previous.at) > gap {
+		t.unanswered()
+	}
+	if patterns := b.cfg.Locks[id.lock].ExpectedApplicationNames; o.holder != nil && len(patterns) > 0 {
+		o.holder.Foreign = !slices.ContainsFunc(patterns, func(pattern string) bool {
+			matched, _ := path.Match(pattern, o.holder.ApplicationName) // New has tried the pattern
+			return matched
+		})
+	}
+	t.observe(o)
+}
+
+// isIn reports whether the lock is watched in the database.
+func (l Lock) isIn(d databaseAnswer) bool {
+	if len(l.Databases) == 0 {
+		return d.own
+	}
+	return slices.Contains(l.Databases, d.datname) || d.listed && slices.Contains(l.Databases, AllDatabases)
+}
+
+// missing returns an error when none of the databases is there in which locks are watched.
+func (b *books) missing() error {
+	for _, t := range b.terms {
+		if t.state.Known {
+			return nil
+		}
+	}
+	if absent := b.absent(); len(absent) > 0 {
+		return fmt.Errorf("database not found: %s", strings.Join(absent, ", "))
+	}
+	return errors.New("the server has no database to watch")
+}
+
+// absent returns the databases that are watched by their name and were not there at the last answer.
+func (b *books) absent() []string {
+	var names []string
+	for id, absent := range b.named {
+		if absent {
+			names = append(names, id.datname)
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}
+
+// states returns what is known of all locks, in the order of Config.Locks and of the databases' names.
+func (b *books) states() []LockState {
+	ids := make([]book, 0, len(b.terms))
+	for id := range b.terms {
+		ids = append(ids, id)
+	}
+	slices.SortFunc(ids, func(x, y book) int {
+		if x.lock != y.lock {
+			return x.lock - y.lock
+		}
+		return strings.Compare(x.datname, y.datname)
+	})
+	states := make([]LockState, len(ids))
+	for i, id := range ids {
+		states[i] = b.terms[id].state
+	}
+	return states
+}
