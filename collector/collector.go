@@ -7,6 +7,7 @@
 package collector
 
 import (
+	"maps"
 	"slices"
 	"time"
 
@@ -20,9 +21,16 @@ type Source interface {
 	Snapshot() lockwatch.Snapshot
 }
 
+// Target is what is watched under one value of the label target.
+type Target struct {
+	Name   string
+	Labels map[string]string // on all of its series; a name that another target has and this one lacks is empty there
+	Source Source
+}
+
 // Collector is a prometheus.Collector over the targets it was made with.
 type Collector struct {
-	targets map[string]Source
+	targets []labelled
 
 	up, inRecovery                            *prometheus.Desc
 	held, holders, waiters                    *prometheus.Desc
@@ -34,23 +42,47 @@ type Collector struct {
 	lastSuccess, serverLocks                  *prometheus.Desc
 }
 
-// New returns a Collector of the sources, by the value of their label target. The map must not change afterwards.
-func New(targets map[string]Source) *Collector {
-	target := []string{"target"}
-	lock := []string{"target", "datname", "lock"}
-	desc := func(name, help string, labels []string) *prometheus.Desc {
-		return prometheus.NewDesc(name, help, labels, nil)
+// labelled is a target with the values of its first labels: the static ones and its name.
+type labelled struct {
+	source Source
+	values []string
+}
+
+// New returns a Collector of the targets, whose names must differ. The names of static labels must be valid, and none that the
+// metrics have themselves.
+func New(targets []Target) *Collector {
+	var names []string
+	for _, t := range targets {
+		names = slices.AppendSeq(names, maps.Keys(t.Labels))
+	}
+	slices.Sort(names)
+	names = slices.Compact(names)
+	c := newDescs(names)
+	for _, t := range targets {
+		values := make([]string, len(names), len(names)+1)
+		for i, name := range names {
+			values[i] = t.Labels[name]
+		}
+		c.targets = append(c.targets, labelled{t.Source, append(values, t.Name)})
+	}
+	return c
+}
+
+// newDescs returns a Collector without targets, whose metrics have these labels first.
+func newDescs(static []string) *Collector {
+	target := slices.Concat(static, []string{"target"})
+	lock := slices.Concat(target, []string{"datname", "lock"})
+	desc := func(name, help string, labels []string, more ...string) *prometheus.Desc {
+		return prometheus.NewDesc(name, help, slices.Concat(labels, more), nil)
 	}
 	return &Collector{
-		targets: targets,
-
 		up:         desc("leader_lock_up", "1 if the last poll of the target was answered, else 0.", target),
 		inRecovery: desc("leader_lock_database_in_recovery", "1 if the target is a hot standby, which tells nothing about the primary's locks.", target),
 
 		held:               desc("leader_lock_held", "1 if a session holds the lock exclusively, 0 if none does. Absent while unknown.", lock),
 		holders:            desc("leader_lock_holders", "Sessions to which the lock is granted.", lock),
 		waiters:            desc("leader_lock_waiters", "Sessions that wait for the lock.", lock),
-		holderInfo:         desc("leader_lock_holder_info", "1, with what the server tells of the exclusive holder.", append(lock, "client_addr", "application_name", "usename")),
+		holderInfo:         desc("leader_lock_holder_info", "1, with what the server tells of the exclusive holder.", lock, "client_addr", "application_name", "usename"),
 		holderPID:          desc("leader_lock_holder_pid", "Backend pid of the exclusive holder.", lock),
 		holderBackendStart: desc("leader_lock_holder_backend_start_timestamp_seconds", "When the holder's backend started, by the server's clock.", lock),
 		termStart:          desc("leader_lock_term_start_timestamp_seconds", "When a poll first saw the present term, by the server's clock.", lock),
@@ -63,7 +95,7 @@ func New(targets map[string]Source) *Collector {
 		handover:           desc("leader_lock_handover_duration_seconds", "Time from the end of a term to the start of the next, as seen by the polls.", lock),
 
 		pollDuration: desc("leader_exporter_poll_duration_seconds", "How long polls of the target took, answered or not.", target),
-		pollFailures: desc("leader_exporter_poll_failures_total", "Polls of the target that failed, by reason.", append(target, "reason")),
+		pollFailures: desc("leader_exporter_poll_failures_total", "Polls of the target that failed, by reason.", target, "reason"),
 		pollInterval: desc("leader_exporter_poll_interval_seconds", "Time between two polls of the target.", target),
 		lastSuccess:  desc("leader_exporter_last_success_timestamp_seconds", "When the last answered poll of the target ended. Absent before the first.", target),
 		serverLocks:  desc("leader_exporter_server_locks", "Rows of pg_locks on the target.", target),
@@ -84,13 +116,13 @@ func (c *Collector) Describe(ch chan<- *prometheus.Desc) {
 // Collect implements prometheus.Collector.
 func (c *Collector) Collect(ch chan<- prometheus.Metric) {
 	now := time.Now()
-	for target, source := range c.targets {
-		snapshot := source.Snapshot()
+	for _, target := range c.targets {
+		snapshot := target.source.Snapshot()
 		known := snapshot.Fresh(now)
-		emit := emitter{ch: ch, labels: []string{target}}
+		emit := emitter{ch: ch, labels: target.values}
 		c.collectTarget(emit, snapshot, known)
 		for _, state := range snapshot.Locks {
-			emit := emitter{ch: ch, labels: []string{target, state.Datname, state.Lock}}
+			emit := emitter{ch: ch, labels: slices.Concat(target.values, []string{state.Datname, state.Lock})}
 			c.collectCounters(emit, state)
 			if known && state.Known {
 				c.collectLock(emit, state)

@@ -43,7 +43,16 @@ func led() lockwatch.Snapshot {
 }
 
 // exposition returns what a scrape of the targets would read.
-func exposition(t *testing.T, targets map[string]collector.Source) string {
+func exposition(t *testing.T, sources map[string]collector.Source) string {
+	t.Helper()
+	var targets []collector.Target
+	for name, source := range sources {
+		targets = append(targets, collector.Target{Name: name, Source: source})
+	}
+	return expositionOf(t, targets...)
+}
+
+func expositionOf(t *testing.T, targets ...collector.Target) string {
 	t.Helper()
 	registry := prometheus.NewPedanticRegistry()
 	registry.MustRegister(collector.New(targets))
@@ -117,7 +126,7 @@ func TestHolderWithoutDetails(t *testing.T) {
 
 func TestMetricsPassPromlint(t *testing.T) {
 	registry := prometheus.NewPedanticRegistry()
-	registry.MustRegister(collector.New(map[string]collector.Source{"default": fixed(led())}))
+	registry.MustRegister(collector.New([]collector.Target{{Name: "default", Source: fixed(led())}}))
 	problems, err := testutil.GatherAndLint(registry)
 	if err != nil || len(problems) > 0 {
 		t.Errorf("promlint: %v, %v", problems, err)
@@ -135,5 +144,24 @@ func TestLeaderChangesAddNoSeries(t *testing.T) {
 			t.Errorf("%d lines with holder %s, %d before", got, name, lines)
 		}
 		lines = got
+	}
+}
+
+// Static labels are on every series of their target; what only another target has is empty, which Prometheus takes for absent.
+func TestStaticLabels(t *testing.T) {
+	text := expositionOf(t,
+		collector.Target{Name: "a", Source: fixed(led()), Labels: map[string]string{"deployment": "eu", "tier": "gold"}},
+		collector.Target{Name: "b", Source: fixed(led()), Labels: map[string]string{"deployment": "us"}},
+		collector.Target{Name: "c", Source: fixed(led())},
+	)
+	for _, want := range []string{
+		`leader_lock_up{deployment="eu",target="a",tier="gold"} 1`,
+		`leader_lock_up{deployment="us",target="b",tier=""} 1`,
+		`leader_lock_held{datname="plexsphere",deployment="",lock="background-leader",target="c",tier=""} 1`,
+		`leader_exporter_poll_failures_total{deployment="eu",reason="connect",target="a",tier="gold"} 2`,
+	} {
+		if !strings.Contains(text, want+"\n") {
+			t.Errorf("no %s in\n%s", want, text)
+		}
 	}
 }

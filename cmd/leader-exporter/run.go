@@ -4,7 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"log/slog"
+	"strings"
 	"time"
 
 	"github.com/alecthomas/kingpin/v2"
@@ -14,7 +14,6 @@ import (
 	"github.com/prometheus/exporter-toolkit/web"
 	"github.com/prometheus/exporter-toolkit/web/kingpinflag"
 
-	"github.com/plexsphere/leader-exporter/lockkey"
 	"github.com/plexsphere/leader-exporter/lockwatch"
 )
 
@@ -26,23 +25,21 @@ const (
 	exitFailed   = 3 // no answer: the database, the configuration, or the command line
 )
 
-// target and lockName are the labels of what is watched without a configuration file.
-const (
-	targetName = "default"
-	lockName   = "background-leader"
-)
-
 const help = `Proves from pg_locks which replica leads, and exports it to Prometheus.
 
-The database comes from the environment, never from a flag: LEADER_EXPORTER_DSN, else the file that LEADER_EXPORTER_DSN_FILE names, else PLEXSPHERE_DSN, else libpq's PGHOST, PGDATABASE, PGUSER and so on. LEADER_EXPORTER_PASSWORD_FILE names a file with the password. Both files are read again at each connect. Every flag can be set by the variable shown beside it.
+What to watch comes from the file of --config.file. Without one it is the background leader's lock in one database, which comes from the environment, never from a flag: LEADER_EXPORTER_DSN, else the file that LEADER_EXPORTER_DSN_FILE names, else PLEXSPHERE_DSN, else libpq's PGHOST, PGDATABASE, PGUSER and so on. LEADER_EXPORTER_PASSWORD_FILE names a file with the password. Both files are read again at each connect. Every flag can be set by the variable shown beside it.
 
 Exit codes: 0 success, and of check: one holder; 1 check: nobody holds the lock; 2 check: several sessions do; 3 no answer: the database, the configuration or the command line is at fault.`
 
 // options is what the command line says.
 type options struct {
 	web          *web.FlagConfig
-	pollInterval time.Duration
-	pollTimeout  time.Duration
+	configFile   string
+	configCheck  bool
+	lifecycle    bool
+	pollInterval time.Duration // 0 is that of the file, else the default
+	pollTimeout  time.Duration // likewise
+	maxDutyCycle float64
 	log          promslog.Config
 	output       string
 }
@@ -51,8 +48,15 @@ type options struct {
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	app := kingpin.New("leader-exporter", help)
 	var opts options
-	app.Flag("poll.interval", "Time between two reads of pg_locks.").Default(lockwatch.DefaultPollInterval.String()).DurationVar(&opts.pollInterval)
-	app.Flag("poll.timeout", "Bound on one read, connecting included.").Default(lockwatch.DefaultPollTimeout.String()).DurationVar(&opts.pollTimeout)
+	app.Flag("config.file", "What to watch: targets, locks, labels.").PlaceHolder("FILE").StringVar(&opts.configFile)
+	app.Flag("config.check", "Read the configuration, say whether it is valid, and exit.").BoolVar(&opts.configCheck)
+	app.Flag("poll.interval", fmt.Sprintf("Least time between two reads of pg_locks; %v, or poll_interval of the file.", lockwatch.DefaultPollInterval)).
+		PlaceHolder("DURATION").SetValue(&duration{flag: "poll.interval", value: &opts.pollInterval})
+	app.Flag("poll.timeout", fmt.Sprintf("Bound on one read, connecting included; %v, or poll_timeout of the file.", lockwatch.DefaultPollTimeout)).
+		PlaceHolder("DURATION").SetValue(&duration{flag: "poll.timeout", value: &opts.pollTimeout})
+	app.Flag("poll.max-duty-cycle", "Largest share of time that a server may spend in reading pg_locks: where a read takes longer, reads come less often.").
+		Default(fmt.Sprint(lockwatch.DefaultMaxDutyCycle)).FloatVar(&opts.maxDutyCycle)
+	app.Flag("web.enable-lifecycle", "Let POST /-/reload reload the configuration, as SIGHUP does.").BoolVar(&opts.lifecycle)
 	promslogflag.AddFlags(app, &opts.log)
 	app.DefaultEnvars()
 	app.Version(version.Print("leader-exporter"))
@@ -78,10 +82,12 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		fmt.Fprintf(stderr, "leader-exporter: %v (try --help)\n", err)
 		return exitFailed
 	}
-	switch command {
-	case checkCmd.FullCommand():
+	switch {
+	case opts.configCheck:
+		return checkConfig(opts, stdout, stderr)
+	case command == checkCmd.FullCommand():
 		return check(ctx, opts, stdout, stderr)
-	case serveCmd.FullCommand():
+	case command == serveCmd.FullCommand():
 		return serve(ctx, opts, stderr)
 	default:
 		fmt.Fprintf(stderr, "leader-exporter: no command %q\n", command)
@@ -91,27 +97,52 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 
 // validate checks what kingpin cannot.
 func (o options) validate() error {
-	if o.pollInterval < time.Millisecond {
-		return fmt.Errorf("--poll.interval=%v: want at least 1ms", o.pollInterval)
-	}
-	if o.pollTimeout < time.Millisecond {
-		return fmt.Errorf("--poll.timeout=%v: want at least 1ms", o.pollTimeout)
+	if o.maxDutyCycle <= 0 || o.maxDutyCycle > 1 {
+		return fmt.Errorf("--poll.max-duty-cycle=%v: want more than 0 and at most 1", o.maxDutyCycle)
 	}
 	return nil
 }
 
-// newWatcher makes the watcher of the target that the environment gives.
-func newWatcher(opts options, stderr io.Writer) (*lockwatch.Watcher, error) {
-	source, err := newSource()
+// duration is the value of a flag that may be left unset.
+type duration struct {
+	flag  string
+	value *time.Duration
+}
+
+// Set implements kingpin.Value.
+func (d *duration) Set(text string) error {
+	value, err := time.ParseDuration(text)
 	if err != nil {
-		return nil, err
+		return fmt.Errorf("--%s=%s: %w", d.flag, text, err)
 	}
-	opts.log.Writer = stderr
-	return lockwatch.New(lockwatch.Config{
-		ConnConfig:   source.connConfig,
-		Locks:        []lockwatch.Lock{{Name: lockName, Key: lockkey.BackgroundLeader()}},
-		PollInterval: opts.pollInterval,
-		PollTimeout:  opts.pollTimeout,
-		Logger:       promslog.New(&opts.log).With(slog.String("target", targetName)),
-	})
+	if value < time.Millisecond {
+		return fmt.Errorf("--%s=%v: want at least 1ms", d.flag, value)
+	}
+	*d.value = value
+	return nil
+}
+
+// String implements kingpin.Value.
+func (d *duration) String() string { return "" }
+
+// checkConfig says whether the configuration is valid.
+func checkConfig(opts options, stdout, stderr io.Writer) int {
+	specs, err := opts.specs()
+	if err != nil {
+		printProblems(stderr, err)
+		return exitFailed
+	}
+	locks := 0
+	for _, s := range specs {
+		locks += len(s.target.Locks)
+	}
+	fmt.Fprintf(stdout, "the configuration is valid: %d targets, %d locks\n", len(specs), locks)
+	return exitOK
+}
+
+// printProblems prints a line for each problem of the configuration.
+func printProblems(stderr io.Writer, err error) {
+	for line := range strings.Lines(err.Error()) {
+		fmt.Fprintf(stderr, "leader-exporter: %s\n", strings.TrimSuffix(line, "\n"))
+	}
 }

@@ -7,8 +7,11 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"os"
+	"os/signal"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -18,8 +21,6 @@ import (
 	"github.com/prometheus/common/promslog"
 	"github.com/prometheus/common/version"
 	"github.com/prometheus/exporter-toolkit/web"
-
-	"github.com/plexsphere/leader-exporter/collector"
 )
 
 // stopTimeout is how long requests that are under way may take after a signal.
@@ -29,12 +30,13 @@ const stopTimeout = 5 * time.Second
 func serve(ctx context.Context, opts options, stderr io.Writer) int {
 	opts.log.Writer = stderr
 	logger := promslog.New(&opts.log)
-	watcher, err := newWatcher(opts, stderr)
-	if err != nil {
-		fmt.Fprintf(stderr, "leader-exporter: %v\n", err)
+	fleet := newFleet(opts, logger)
+	defer fleet.close()
+	if err := fleet.load(ctx); err != nil {
+		printProblems(stderr, err)
 		return exitFailed
 	}
-	handler, err := newHandler(map[string]collector.Source{targetName: watcher}, logger)
+	handler, err := newHandler(fleet, opts.lifecycle, logger)
 	if err != nil {
 		fmt.Fprintf(stderr, "leader-exporter: %v\n", err)
 		return exitFailed
@@ -42,7 +44,7 @@ func serve(ctx context.Context, opts options, stderr io.Writer) int {
 	logger.InfoContext(ctx, "starting", slog.String("version", version.Info()))
 	ctx, cancel := context.WithCancel(ctx)
 	var background sync.WaitGroup
-	background.Go(func() { _ = watcher.Run(ctx) }) // it never returns an error
+	background.Go(func() { fleet.reloadOnHangup(ctx) })
 	err = listenAndServe(ctx, opts.web, handler, logger)
 	cancel()
 	background.Wait()
@@ -52,6 +54,32 @@ func serve(ctx context.Context, opts options, stderr io.Writer) int {
 	}
 	logger.InfoContext(ctx, "stopped")
 	return exitOK
+}
+
+// reloadOnHangup reloads the configuration at each SIGHUP until ctx ends.
+func (f *fleet) reloadOnHangup(ctx context.Context) {
+	hangups := make(chan os.Signal, 1)
+	signal.Notify(hangups, syscall.SIGHUP)
+	defer signal.Stop(hangups)
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-hangups:
+			_ = f.reload(ctx) // logged
+		}
+	}
+}
+
+// reload loads the configuration again and logs how that went.
+func (f *fleet) reload(ctx context.Context) error {
+	err := f.load(ctx)
+	if err != nil {
+		f.logger.ErrorContext(ctx, "the configuration was not reloaded, the last good one goes on", slog.Any("error", err))
+		return err
+	}
+	f.logger.InfoContext(ctx, "configuration reloaded")
+	return nil
 }
 
 // listenAndServe serves until ctx ends, and then lets requests that are under way finish.
@@ -84,10 +112,9 @@ func listenAndServe(ctx context.Context, flags *web.FlagConfig, handler http.Han
 }
 
 // newHandler routes the exporter's paths.
-func newHandler(targets map[string]collector.Source, logger *slog.Logger) (http.Handler, error) {
-	registry := prometheus.NewRegistry()
-	registry.MustRegister(
-		collector.New(targets),
+func newHandler(fleet *fleet, lifecycle bool, logger *slog.Logger) (http.Handler, error) {
+	process := prometheus.NewRegistry()
+	process.MustRegister(
 		collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 		versioncollector.NewCollector("leader_exporter"),
@@ -108,16 +135,27 @@ func newHandler(targets map[string]collector.Source, logger *slog.Logger) (http.
 	}
 	mux := http.NewServeMux()
 	mux.Handle("GET /{$}", landing)
-	mux.Handle("GET /metrics", promhttp.HandlerFor(registry, promhttp.HandlerOpts{
+	mux.Handle("GET /metrics", promhttp.HandlerFor(prometheus.Gatherers{process, fleet}, promhttp.HandlerOpts{
 		ErrorLog:            slog.NewLogLogger(logger.Handler(), slog.LevelError),
 		ErrorHandling:       promhttp.ContinueOnError,
 		EnableOpenMetrics:   true,
 		MaxRequestsInFlight: 40,
-		Registry:            registry,
+		Registry:            process,
 	}))
 	// The process answers, so it is healthy; it runs, so its configuration was loaded. Neither asks the database.
 	mux.HandleFunc("GET /-/healthy", answer("leader-exporter is healthy.\n"))
 	mux.HandleFunc("GET /-/ready", answer("leader-exporter is ready.\n"))
+	mux.HandleFunc("POST /-/reload", func(w http.ResponseWriter, r *http.Request) {
+		if !lifecycle {
+			http.Error(w, "reloading by HTTP is off: start with --web.enable-lifecycle, or send SIGHUP", http.StatusForbidden)
+			return
+		}
+		if err := fleet.reload(r.Context()); err != nil {
+			http.Error(w, err.Error(), http.StatusInternalServerError)
+			return
+		}
+		answer("configuration reloaded\n")(w, r)
+	})
 	return mux, nil
 }
 

@@ -25,15 +25,17 @@ type exporter struct {
 
 var listening = regexp.MustCompile(`address=(127\.0\.0\.1:\d+)`)
 
-// startExporter runs serve on a port of its own until the test ends. The environment says which database.
-func startExporter(t *testing.T) *exporter {
+// startExporter runs serve on a port of its own until the test ends. The environment, or a flag, says which database.
+func startExporter(t *testing.T, flags ...string) *exporter {
 	t.Helper()
 	e := &exporter{log: &syncbuf.Buffer{}}
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		if code := run(ctx, []string{"--web.listen-address=127.0.0.1:0", "--poll.interval=20ms", "--log.level=debug"}, io.Discard, e.log); code != exitOK {
+		if code := run(ctx, append([]string{
+			"--web.listen-address=127.0.0.1:0", "--poll.interval=20ms", "--poll.max-duty-cycle=1", "--log.level=debug",
+		}, flags...), io.Discard, e.log); code != exitOK {
 			t.Errorf("exit code %d:\n%s", code, e.log)
 		}
 	}()

@@ -10,14 +10,15 @@ import (
 // its tests) may import. A folder may be listed before it exists.
 func mayImport() map[string][]string {
 	return map[string][]string{
-		"lockkey":             nil,
-		"leader":              {"lockkey"},
-		"leader/leadertest":   {"leader", "lockkey"},
-		"worker":              nil,
-		"loop":                nil,
-		"lockwatch":           {"lockkey"},
-		"collector":           {"lockkey", "lockwatch"},
-		"cmd/leader-exporter": {"lockkey", "lockwatch", "collector"},
+		"lockkey":                    nil,
+		"leader":                     {"lockkey"},
+		"leader/leadertest":          {"leader", "lockkey"},
+		"worker":                     nil,
+		"loop":                       nil,
+		"lockwatch":                  {"lockkey"},
+		"collector":                  {"lockkey", "lockwatch"},
+		"cmd/leader-exporter":        {"cmd/leader-exporter/config", "lockkey", "lockwatch", "collector"},
+		"cmd/leader-exporter/config": {"lockkey", "lockwatch"},
 		"cmd/plexsphere-demo": {
 			"cmd/plexsphere-demo/replica", "cmd/plexsphere-demo/work", "internal/pgserver", "internal/child",
 		},

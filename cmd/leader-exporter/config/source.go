@@ -1,4 +1,4 @@
-package main
+package config
 
 import (
 	"errors"
@@ -20,31 +20,37 @@ const (
 	passwordFileVariable = "LEADER_EXPORTER_PASSWORD_FILE"
 )
 
-// source is where the connection string comes from. What it names is read at each connect.
-type source struct {
-	origin       string // how errors name it
-	dsn          string // empty with a dsnFile, or for libpq's variables alone
-	dsnFile      string
-	passwordFile string
+// Source is where a connection string comes from. What it names is read at each connect.
+type Source struct {
+	Origin       string // how errors name it: a variable, or a place in the file
+	DSN          string // empty with a DSNFile, and for libpq's variables alone
+	DSNFile      File
+	PasswordFile File
 }
 
-// newSource finds the source by its precedence and tries it once, so that a mistake shows at the start.
-func newSource() (source, error) {
-	s := source{passwordFile: os.Getenv(passwordFileVariable)}
+// File is a file that a variable or a key of the configuration names; the zero File is none.
+type File struct {
+	Origin string // how errors name it
+	Path   string
+}
+
+// FromEnvironment finds the source by its precedence and tries it once, so that a mistake shows at the start.
+func FromEnvironment() (Source, error) {
+	s := Source{PasswordFile: File{passwordFileVariable, os.Getenv(passwordFileVariable)}}
 	switch {
 	case os.Getenv(dsnVariable) != "":
-		s.origin, s.dsn = dsnVariable, os.Getenv(dsnVariable)
+		s.Origin, s.DSN = dsnVariable, os.Getenv(dsnVariable)
 	case os.Getenv(dsnFileVariable) != "":
-		s.origin, s.dsnFile = dsnFileVariable, os.Getenv(dsnFileVariable)
+		s.Origin, s.DSNFile = dsnFileVariable, File{dsnFileVariable, os.Getenv(dsnFileVariable)}
 	case os.Getenv(fallbackVariable) != "":
-		s.origin, s.dsn = fallbackVariable, os.Getenv(fallbackVariable)
+		s.Origin, s.DSN = fallbackVariable, os.Getenv(fallbackVariable)
 	case hasLibpqVariable():
-		s.origin = "the PG* variables"
+		s.Origin = "the PG* variables"
 	default:
-		return source{}, fmt.Errorf("no database given: set %s, %s, %s, or libpq's PGHOST, PGDATABASE and PGUSER",
+		return Source{}, fmt.Errorf("no database given: set %s, %s, %s, or libpq's PGHOST, PGDATABASE and PGUSER, or --config.file",
 			dsnVariable, dsnFileVariable, fallbackVariable)
 	}
-	_, err := s.connConfig()
+	_, err := s.ConnConfig()
 	return s, err
 }
 
@@ -58,16 +64,16 @@ func hasLibpqVariable() bool {
 	return false
 }
 
-// connConfig reads and parses the source. Its errors hold nothing of the connection string.
-func (s source) connConfig() (*pgx.ConnConfig, error) {
-	dsn := s.dsn
-	if s.dsnFile != "" {
-		content, err := readNamed(dsnFileVariable, s.dsnFile)
+// ConnConfig reads and parses the source. Its errors hold nothing of the connection string.
+func (s Source) ConnConfig() (*pgx.ConnConfig, error) {
+	dsn := s.DSN
+	if s.DSNFile.Path != "" {
+		content, err := s.DSNFile.read()
 		if err != nil {
 			return nil, err
 		}
 		if dsn = strings.TrimSpace(content); dsn == "" {
-			return nil, fmt.Errorf("%s: the file is empty", s.origin)
+			return nil, fmt.Errorf("%s: the file is empty", s.Origin)
 		}
 	}
 	config, err := pgx.ParseConfig(dsn)
@@ -77,10 +83,10 @@ func (s source) connConfig() (*pgx.ConnConfig, error) {
 		err = errors.New(diagnosis(err))
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", s.origin, err)
+		return nil, fmt.Errorf("%s: %w", s.Origin, err)
 	}
-	if s.passwordFile != "" {
-		content, err := readNamed(passwordFileVariable, s.passwordFile)
+	if s.PasswordFile.Path != "" {
+		content, err := s.PasswordFile.read()
 		if err != nil {
 			return nil, err
 		}
@@ -89,18 +95,17 @@ func (s source) connConfig() (*pgx.ConnConfig, error) {
 	return config, nil
 }
 
-// readNamed reads the file that a variable names. Its error repeats only what can be nothing but a path: by mistake the
-// variable may hold the secret itself.
-func readNamed(variable, path string) (string, error) {
-	content, err := os.ReadFile(path)
+// read reads the file. Its error repeats only what can be nothing but a path: by mistake the secret itself may stand there.
+func (f File) read() (string, error) {
+	content, err := os.ReadFile(f.Path)
 	if err == nil {
 		return string(content), nil
 	}
 	var pathErr *fs.PathError
-	if errors.As(err, &pathErr) && (!filepath.IsAbs(path) || strings.ContainsAny(path, "=@:")) {
-		return "", fmt.Errorf("%s: the file that it names (not shown: no plain absolute path) cannot be read: %w", variable, pathErr.Err)
+	if errors.As(err, &pathErr) && (!filepath.IsAbs(f.Path) || strings.ContainsAny(f.Path, "=@:")) {
+		return "", fmt.Errorf("%s: the file that it names (not shown: no plain absolute path) cannot be read: %w", f.Origin, pathErr.Err)
 	}
-	return "", fmt.Errorf("%s: %w", variable, err)
+	return "", fmt.Errorf("%s: %w", f.Origin, err)
 }
 
 // diagnosis says what is wrong with a connection string. pgx's own text may hold parts of the password (its redaction is
