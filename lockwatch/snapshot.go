@@ -26,6 +26,8 @@ func Reasons() []Reason {
 type Snapshot struct {
 	// Up is whether the last poll was answered, and one of the databases is there in which locks are watched.
 	Up bool
+	// Err is why the last poll failed; nil when Up.
+	Err error
 	// At is when the last poll ended, by this machine's clock. Zero before the first.
 	At time.Time
 	// Interval is the time from the start of the last poll to that of the next: PollInterval, or longer to keep to MaxDutyCycle.

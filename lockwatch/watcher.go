@@ -50,6 +50,8 @@ type Config struct {
 	// its partitions, and other sessions' lock calls wait meanwhile. Where a poll takes longer than that share of
 	// PollInterval, polls come less often. Zero and negative mean DefaultMaxDutyCycle; at most 1.
 	MaxDutyCycle float64
+	// OnSnapshot, unless nil, is called with each new Snapshot, in its order, by whoever polls, which waits for it.
+	OnSnapshot func(Snapshot)
 	// Logger receives one line when the target goes down or comes up, and when polls come less often. Nil means slog.Default().
 	Logger *slog.Logger
 }
@@ -179,7 +181,7 @@ func (w *Watcher) poll(ctx context.Context) error {
 	if known {
 		err = w.books.missing()
 	}
-	next.Up = err == nil
+	next.Up, next.Err = err == nil, err
 	next.Took = next.At.Sub(begin)
 	next.PollDuration = next.PollDuration.with(next.Took)
 	if err != nil {
@@ -193,6 +195,9 @@ func (w *Watcher) poll(ctx context.Context) error {
 	next.Interval = w.pace.interval()
 	next.Locks = w.books.states()
 	w.snapshot.Store(&next)
+	if w.cfg.OnSnapshot != nil {
+		w.cfg.OnSnapshot(next)
+	}
 	w.diary.note(next, err, w.books.absent())
 	return err
 }

@@ -52,7 +52,7 @@ func check(ctx context.Context, opts options, stdout, stderr io.Writer) int {
 	found := make([][]report, len(specs))
 	var polling sync.WaitGroup
 	for i, s := range specs {
-		watcher, err := s.watcher(opts, slog.New(slog.DiscardHandler)) // what it would log is in the report
+		watcher, err := s.watcher(opts, slog.New(slog.DiscardHandler), nil) // what it would log is in the report
 		if err != nil {
 			fmt.Fprintf(stderr, "leader-exporter: check: %v\n", err)
 			return exitFailed

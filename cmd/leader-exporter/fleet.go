@@ -109,7 +109,7 @@ func (f *fleet) prepare() (map[string]*member, error) {
 			next[name] = m
 			continue
 		}
-		watcher, err := s.watcher(f.opts, f.logger)
+		watcher, err := s.watcher(f.opts, f.logger, nil)
 		if err != nil {
 			return nil, err
 		}
@@ -173,14 +173,15 @@ func (o options) specs() ([]spec, error) {
 	return specs, nil
 }
 
-// watcher makes the watcher of a target.
-func (s spec) watcher(opts options, logger *slog.Logger) (*lockwatch.Watcher, error) {
+// watcher makes the watcher of a target. onSnapshot may be nil.
+func (s spec) watcher(opts options, logger *slog.Logger, onSnapshot func(lockwatch.Snapshot)) (*lockwatch.Watcher, error) {
 	w, err := lockwatch.New(lockwatch.Config{
 		ConnConfig:   s.target.Source.ConnConfig,
 		Locks:        s.target.Locks,
 		PollInterval: s.pollInterval,
 		PollTimeout:  s.pollTimeout,
 		MaxDutyCycle: opts.maxDutyCycle,
+		OnSnapshot:   onSnapshot,
 		Logger:       logger.With(slog.String("target", s.target.Name)),
 	})
 	if err != nil {

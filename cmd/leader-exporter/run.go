@@ -48,6 +48,7 @@ type options struct {
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	app := kingpin.New("leader-exporter", help)
 	var opts options
+	var watchOutput string
 	app.Flag("config.file", "What to watch: targets, locks, labels.").PlaceHolder("FILE").StringVar(&opts.configFile)
 	app.Flag("config.check", "Read the configuration, say whether it is valid, and exit.").BoolVar(&opts.configCheck)
 	app.Flag("poll.interval", fmt.Sprintf("Least time between two reads of pg_locks; %v, or poll_interval of the file.", lockwatch.DefaultPollInterval)).
@@ -66,6 +67,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	opts.web = kingpinflag.AddFlags(app, ":18861")
 	checkCmd := app.Command("check", "Poll once and say who leads.")
 	checkCmd.Flag("output", "table or json.").Default("table").EnumVar(&opts.output, "table", "json")
+	watchCmd := app.Command("watch", "Print a line for each change of a holder, until SIGTERM or Ctrl-C.")
+	watchCmd.Flag("output", "text or json.").Default("text").EnumVar(&watchOutput, "text", "json")
 
 	done := false
 	app.UsageWriter(stdout)
@@ -87,6 +90,9 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		return checkConfig(opts, stdout, stderr)
 	case command == checkCmd.FullCommand():
 		return check(ctx, opts, stdout, stderr)
+	case command == watchCmd.FullCommand():
+		opts.output = watchOutput
+		return watch(ctx, opts, stdout, stderr)
 	case command == serveCmd.FullCommand():
 		return serve(ctx, opts, stderr)
 	default:
