@@ -4,12 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/plexsphere/leader-exporter/leader"
@@ -153,6 +155,40 @@ func TestLateReplyToTheLockStatementLeavesNoLock(t *testing.T) {
 				time.Sleep(5 * interval)
 				b.requireLeader(t)
 				a.requireStandby(t)
+			})
+		})
+	}
+}
+
+// R7: an answer to the lock statement that cannot be read is no leadership. It may come from a session that has the lock, so
+// that session is closed, and the election goes on.
+func TestUnreadableAnswerToTheLockStatementLeavesNoLock(t *testing.T) {
+	for answer, warning := range map[string]string{
+		"granted 2": `unexpected grant "2" of the lock statement`, // and no fence
+		"perhaps":   `unexpected outcome "perhaps" of the lock statement`,
+	} {
+		t.Run(answer, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, server *leadertest.Server) {
+				first := newReplica(t, server.Client("first").Pool(t), interval).run(t)
+				synctest.Wait()
+				a := newReplica(t, server.Client("a").Pool(t), interval).run(t)
+				time.Sleep(interval / 2)
+				sent := server.Statements()
+				server.Script(sent[len(sent)-1].SQL, answer) // the lock statement that a will send on this session again
+				first.stop()
+				<-first.returned
+				if _, err := a.pool.Exec(t.Context(), "SELECT pg_try_advisory_lock(1886156915, 1)"); err != nil {
+					t.Fatal(err)
+				}
+				requireHolder(t, server, "a")
+				time.Sleep(interval)
+				a.requireStandby(t)
+				requireHolder(t, server, "nobody")
+				if got := a.logs.with(""); len(got) != 1 || !strings.Contains(got[0], "WARN leader: acquire lock connection: "+warning) {
+					t.Errorf("log: %q, want one warning of the %s", got, warning)
+				}
+				time.Sleep(interval)
+				a.requireLeader(t)
 			})
 		})
 	}
@@ -333,6 +369,45 @@ func TestDemotionEndsTheTermBeforeTheConnectionCloses(t *testing.T) {
 			t.Error("never closed")
 		}
 	})
+}
+
+// R8: an overdue answer ends the term before the socket is cut off.
+func TestOverdueCheckEndsTheTermBeforeTheSocketIsCutOff(t *testing.T) {
+	inBubble(t, func(t *testing.T, server *leadertest.Server) {
+		host := server.Client("a")
+		var a *replica
+		var cuts atomic.Int32
+		pool := host.Pool(t, func(c *pgxpool.Config) {
+			c.ConnConfig.AfterNetConnect = func(_ context.Context, _ *pgconn.Config, conn net.Conn) (net.Conn, error) {
+				return cutOff{conn, func() {
+					cuts.Add(1)
+					a.requireStandby(t)
+				}}, nil
+			}
+		})
+		a = newReplica(t, pool, interval)
+		a.run(t)
+		time.Sleep(interval / 2)
+		a.requireLeader(t)
+		host.Cut()
+		time.Sleep(2 * interval)
+		if got := cuts.Load(); got != 1 {
+			t.Errorf("the socket was cut off %d times, want once", got)
+		}
+	})
+}
+
+// cutOff is a connection whose cut-off, a deadline that has passed, is seen before it happens.
+type cutOff struct {
+	net.Conn
+	see func()
+}
+
+func (c cutOff) SetDeadline(moment time.Time) error {
+	if !moment.IsZero() && !moment.After(time.Now()) {
+		c.see()
+	}
+	return c.Conn.SetDeadline(moment)
 }
 
 // R18: PostgreSQL 14 itself is served.

@@ -3,6 +3,7 @@ package leader_test
 import (
 	"context"
 	"net"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -57,6 +58,25 @@ func TestTransactionPoolerElectsNobody(t *testing.T) {
 			if got := r.logs.with("WARN leader: acquire lock connection: a connection pooler does not keep this client's session to itself"); len(got) != 21 {
 				t.Errorf("%d warnings name the pooler, want one a check; log %q", len(got), r.logs.with(""))
 			}
+		}
+	})
+}
+
+// R25: a pooler that failed the trial is tried again after 12 intervals, and not at the checks between.
+func TestFailedTrialIsRepeatedAfterTwelveIntervals(t *testing.T) {
+	inBubble(t, func(t *testing.T, server *leadertest.Server) {
+		server.SetPooler(leadertest.TransactionPooler)
+		begin := time.Now()
+		newReplica(t, server.Client("a").Pool(t), interval).run(t)
+		time.Sleep(24*interval + interval/2)
+		var trials []time.Duration
+		for _, statement := range server.Statements() {
+			if strings.HasPrefix(statement.SQL, "SELECT set_config('idle_session_timeout'") {
+				trials = append(trials, statement.At.Sub(begin))
+			}
+		}
+		if want := []time.Duration{0, 12 * interval, 24 * interval}; !slices.Equal(trials, want) {
+			t.Errorf("trials at %v, want them at %v", trials, want)
 		}
 	})
 }
@@ -140,6 +160,38 @@ func TestSlowPoolerProvesNothing(t *testing.T) {
 		time.Sleep(2 * interval)
 		a.requireLeader(t)
 	})
+}
+
+// R25: a session on which the trial failed or proved nothing is closed, since the trial has bounded its idle time.
+func TestTrialReturnsNoSessionToThePool(t *testing.T) {
+	for name, behind := range map[string]struct {
+		pooler  leadertest.Pooler
+		delay   time.Duration
+		warning string
+	}{
+		"failed":         {leadertest.TransactionPooler, 0, "does not keep this client's session to itself"},
+		"proved nothing": {leadertest.SessionPooler, interval / 4, "a pooler that took 1.25s to answer"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, func(t *testing.T, server *leadertest.Server) {
+				server.SetPooler(behind.pooler)
+				host := server.Client("a")
+				host.Delay(behind.delay)
+				a := newReplica(t, host.Pool(t, neverPing), interval).run(t)
+				time.Sleep(interval - time.Millisecond)
+				if pooled, open := a.pool.Stat().TotalConns(), server.Sessions(); pooled != 0 || open != 0 {
+					t.Errorf("%d connections in the pool and %d sessions after the trial, want none", pooled, open)
+				}
+				time.Sleep(interval) // with another trial, or without when the first one failed
+				if got := a.pool.Stat().TotalConns(); got != 0 {
+					t.Errorf("%d connections in the pool after the second check, want none", got)
+				}
+				if got := a.logs.with(behind.warning); len(got) != 2 {
+					t.Errorf("log: %q, want two warnings with %q", a.logs.with(""), behind.warning)
+				}
+			})
+		})
+	}
 }
 
 // R25: a connection that took so long that the trial is cut short condemns no pooler.

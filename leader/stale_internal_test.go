@@ -61,3 +61,42 @@ func TestStalenessOfAnEndlessIntervalIsFarAway(t *testing.T) {
 		t.Errorf("stale after %v", got)
 	}
 }
+
+// R21: Fence finds out by itself that a term is stale, and ends it, when nobody else has looked.
+func TestFenceEndsAStaleTerm(t *testing.T) {
+	e := &Elector{interval: time.Hour, gauge: prometheus.NewGauge(prometheus.GaugeOpts{Name: "g"})}
+	e.startTerm(t.Context(), 1, time.Now())
+	sent := time.Now().Add(-3 * e.interval)
+	e.current.Load().checked.Store(&sent)
+	if fence, leads := e.Fence(); leads || fence != 0 {
+		t.Errorf("Fence = %d, %v with the last good check three intervals ago, want 0, false", fence, leads)
+	}
+	if e.current.Load() != nil {
+		t.Error("the term is still open")
+	}
+}
+
+// R21: the end of a stale term comes too late when a good check has renewed the term, or when it is over and another one has begun.
+func TestLateExpiryEndsNoFreshTerm(t *testing.T) {
+	e := &Elector{interval: time.Hour, gauge: prometheus.NewGauge(prometheus.GaugeOpts{Name: "g"})}
+	defer e.endTerm()
+	old := time.Now().Add(-3 * e.interval)
+	e.startTerm(t.Context(), 1, time.Now())
+	first := e.current.Load()
+	first.checked.Store(&old)
+	e.renew(first, time.Now())
+	e.expire(first)
+	if !e.IsLeader() {
+		t.Error("a renewed term was ended")
+	}
+	first.checked.Store(&old)
+	e.expire(first)
+	if e.current.Load() != nil {
+		t.Error("a stale term goes on")
+	}
+	e.startTerm(t.Context(), 2, time.Now())
+	e.expire(first)
+	if fence, leads := e.Fence(); !leads || fence != 2 {
+		t.Errorf("Fence = %d, %v after the late expiry of the first term, want the second", fence, leads)
+	}
+}

@@ -55,6 +55,28 @@ func TestStepDownHandsOverAndRests(t *testing.T) {
 	})
 }
 
+// R23: a step-down returns when the lock connection is closed, however long that takes.
+func TestStepDownWaitsForTheCloseOfTheLockConnection(t *testing.T) {
+	inBubble(t, func(t *testing.T, server *leadertest.Server) {
+		var closed atomic.Bool
+		pool := server.Client("a").Pool(t, func(c *pgxpool.Config) {
+			c.ConnConfig.DialFunc = tapClose(c.ConnConfig.DialFunc, func() {
+				time.Sleep(time.Second)
+				closed.Store(true)
+			})
+		})
+		a := newReplica(t, pool, interval).run(t)
+		synctest.Wait()
+		a.requireLeader(t)
+		if err := a.StepDown(t.Context(), time.Hour); err != nil {
+			t.Error(err)
+		}
+		if !closed.Load() {
+			t.Error("StepDown returned before the lock connection was closed")
+		}
+	})
+}
+
 // R23: on a standby a step-down keeps it from leading; the longest rest counts.
 func TestStepDownOfAStandbyKeepsItAway(t *testing.T) {
 	inBubble(t, func(t *testing.T, server *leadertest.Server) {
@@ -228,6 +250,36 @@ func TestEndOfRunAnswersAStepDown(t *testing.T) {
 			})
 		})
 	}
+}
+
+// R11: a panic during the unlock of a step-down comes when the term is over: it abandons no leadership, and no line says so.
+func TestPanicAfterTheEndOfTheTermIsNotLoggedAsAbandoned(t *testing.T) {
+	inBubble(t, func(t *testing.T, server *leadertest.Server) {
+		var armed atomic.Bool
+		pool := server.Client("a").Pool(t, func(c *pgxpool.Config) {
+			c.ConnConfig.AfterNetConnect = func(_ context.Context, _ *pgconn.Config, conn net.Conn) (net.Conn, error) {
+				return panickyConn{conn, &armed}, nil
+			}
+		})
+		a := newReplica(t, pool, interval)
+		ended := make(chan any, 1)
+		go func() {
+			defer func() { ended <- recover() }()
+			_ = a.Run(t.Context())
+		}()
+		synctest.Wait()
+		a.requireLeader(t)
+		armed.Store(true)
+		if err := a.StepDown(t.Context(), 0); err == nil || !strings.Contains(err.Error(), "a panic ended Run first") {
+			t.Errorf("StepDown = %v, want the panic", err)
+		}
+		if value := <-ended; value != "boom" {
+			t.Errorf("Run panicked with %v, want boom", value)
+		}
+		if got := a.logs.with("abandoned"); len(got) != 0 {
+			t.Errorf("log: %q", got)
+		}
+	})
 }
 
 // panickyConn is a connection that panics when an unlock is written to it, once armed.

@@ -135,6 +135,26 @@ func TestStandbyListensAgain(t *testing.T) {
 	}
 }
 
+// R24: a lock that is given back after the standby was refused and before it listens notifies nobody, and still the standby
+// leads at once.
+func TestReleaseBeforeTheStandbyListensIsNotMissed(t *testing.T) {
+	inBubble(t, func(t *testing.T, server *leadertest.Server) {
+		first := wakeful(t, server, 1)[0]
+		pool := server.Client("second").Pool(t, func(c *pgxpool.Config) {
+			c.ConnConfig.DialFunc = tap(c.ConnConfig.DialFunc, func(statement string) {
+				if strings.Contains(statement, "LISTEN") {
+					if err := first.StepDown(t.Context(), time.Hour); err != nil {
+						t.Error(err)
+					}
+				}
+			})
+		})
+		second := newReplica(t, pool, interval, wakeOnRelease).run(t)
+		synctest.Wait()
+		second.requireLeader(t)
+	})
+}
+
 // R24: a notification without a release makes a standby look, and nobody lead who should not. The leader ignores it.
 func TestNotificationWithoutAReleaseIsHarmless(t *testing.T) {
 	inBubble(t, func(t *testing.T, server *leadertest.Server) {
