@@ -21,7 +21,7 @@ LDFLAGS := -X github.com/prometheus/common/version.Version=$(VERSION)
 TIMED = tools/timed.sh $@
 
 # The parts of `make test`, in the order in which they run: what fails soonest comes first.
-TESTS := test-setup test-lint test-unit test-faults test-chaos test-soak test-matrix
+TESTS := test-setup test-lint test-unit test-faults test-chaos test-soak test-load test-matrix
 
 .DEFAULT_GOAL := help
 
@@ -59,13 +59,14 @@ test-lint:
 
 # The race detector needs cgo. Examples and fuzz seeds are tests and run here too.
 test-unit:
-	@CGO_ENABLED=1 $(TIMED) $(GO) test -race -shuffle=on -count=1 -skip '$(FAULT_TESTS)|$(CHAOS_TESTS)|$(SOAK_TESTS)' ./...
+	@CGO_ENABLED=1 $(TIMED) $(GO) test -race -shuffle=on -count=1 -skip '$(FAULT_TESTS)|$(CHAOS_TESTS)|$(SOAK_TESTS)|$(LOAD_TESTS)' ./...
 
 # The tests of package leader that measure have the machine for themselves and print their figures, which go test shows when it
 # is called in the package's folder.
 FAULT_TESTS = ^Test(Fault|Cost)
 CHAOS_TESTS = ^TestChaos
 SOAK_TESTS = ^TestSoak
+LOAD_TESTS = ^TestLoad
 
 test-faults: ## Run the faults on real parts; print measured against allowed
 	@CGO_ENABLED=1 $(TIMED) $(GO) -C leader test -race -shuffle=on -count=1 -run '$(FAULT_TESTS)'
@@ -79,6 +80,10 @@ test-chaos:
 test-soak:
 	@LEADER_SOAK_SECONDS=120 $(TIMED) $(GO) -C cmd/plexsphere-demo test -count=1 -v -run '$(SOAK_TESTS)'
 
+# What loads a server or the exporter has the machine for itself: beside it the tests of package leader would miss their checks.
+test-load:
+	@CGO_ENABLED=1 $(TIMED) $(GO) test -race -p 1 -count=1 -run '$(LOAD_TESTS)' ./lockwatch ./cmd/leader-exporter
+
 .PHONY: chaos
 chaos: setup ## Strike five real replicas at random for SECONDS (60), with SEED
 	@LEADER_CHAOS_SECONDS=$(SECONDS) LEADER_CHAOS_SEED=$(SEED) $(GO) -C leader test -count=1 -timeout 0 -run '^TestChaosReal$$'
@@ -91,7 +96,7 @@ chaos-simulated: ## Strike five replicas on the scripted server for HOURS (1000)
 MATRIX_PACKAGES = $(wildcard ./collector ./internal/pgserver ./leader ./lockwatch)
 
 # What the matrix leaves out, to fit. All of it: make test-matrix MATRIX_SKIP='^$$'
-MATRIX_SKIP = $(FAULT_TESTS)|$(CHAOS_TESTS)
+MATRIX_SKIP = $(FAULT_TESTS)|$(CHAOS_TESTS)|$(LOAD_TESTS)
 
 test-matrix: ## Run the tests that need a server on the oldest and on the newest PostgreSQL
 	@[ -n "$(PG_MAJORS)" ] || echo "$@: left out: PG_MAJORS is empty, as it is where npm has no PostgreSQL for the machine"

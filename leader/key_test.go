@@ -13,7 +13,7 @@ import (
 // under the key's columns.
 func TestPostgresEveryKeyElectsItsOwnLeader(t *testing.T) {
 	t.Parallel()
-	const unhurried = 5 * quick // a machine that stands still for a moment is no fault of a key
+	const unhurried = 2 * quick // a machine that stands still for a moment is no fault of a key
 	db := pgtest.Database(t)
 	admin := db.Connect(t)
 	for _, k := range []lockkey.Key{

@@ -71,7 +71,7 @@ func backends(t *testing.T, conn *pgx.Conn) (n int) {
 }
 
 // One connection watches every lock in every database, right after each of 200 changes of the holder.
-func TestAllDatabasesThroughOneConnection(t *testing.T) {
+func TestLoadAllDatabasesThroughOneConnection(t *testing.T) {
 	const databases, changes = 50, 200
 	server := pgtest.Cluster(t, pgserver.Options{})
 	admin := connectAs(t, server.DSN("postgres"), "")
@@ -221,7 +221,7 @@ func TestForeignHolder(t *testing.T) {
 
 // 100 thousand locks on the server: the watcher keeps to its share of time, says so once, still names the holder, and comes
 // back when the locks go.
-func TestDutyCycleAtAHundredThousandLocks(t *testing.T) {
+func TestLoadDutyCycleAtAHundredThousandLocks(t *testing.T) {
 	const (
 		locks = 100_000
 		every = 200 * time.Millisecond

@@ -58,7 +58,7 @@ func backends(t *testing.T, admin *pgx.Conn) (n int) {
 
 // E6, E8: a server that is stopped in its tracks holds up no scrape: a thousand of ten clients are all answered, say that the
 // target is down and nothing of its lock, and leave it one backend; it heals by itself.
-func TestPausedServerHoldsUpNoScrape(t *testing.T) {
+func TestLoadPausedServerHoldsUpNoScrape(t *testing.T) {
 	server := pgtest.Cluster(t, pgserver.Options{})
 	admin := hold(t, server.DSN("postgres"))
 	t.Setenv("LEADER_EXPORTER_DSN", server.DSN("postgres"))

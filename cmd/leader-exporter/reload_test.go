@@ -139,7 +139,7 @@ func TestReloadByHTTPIsOffByDefault(t *testing.T) {
 }
 
 // E20: reloads beside scrapes neither race nor lose a target that stays.
-func TestReloadsBesideScrapes(t *testing.T) {
+func TestLoadReloadsBesideScrapes(t *testing.T) {
 	db := pgtest.Database(t)
 	target := func(i int) string { return fmt.Sprintf("  - {name: t%d, dsn: '%s'}\n", i, db.DSN) }
 	file := newConfigFile(t, "targets:\n"+target(0))
