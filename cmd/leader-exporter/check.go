@@ -106,6 +106,9 @@ func judge(target config.Target, snapshot lockwatch.Snapshot, pollErr error) (re
 	}
 	told := make(map[string]bool)
 	for _, state := range snapshot.Locks {
+		if !state.Known {
+			continue
+		}
 		told[state.Lock+"/"+state.Datname] = true
 		reports = append(reports, judgeLock(target.Name, keys[state.Lock], state))
 	}

@@ -26,13 +26,13 @@ func watch(ctx context.Context, opts options, stdout, stderr io.Writer) int {
 		printProblems(stderr, err)
 		return exitFailed
 	}
-	out := &printer{w: stdout, format: opts.output, last: make(map[string]string)}
+	out := &printer{w: stdout, format: opts.output, last: make(map[string]map[string]string)}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var watching sync.WaitGroup
 	for _, s := range specs {
 		watcher, err := s.watcher(opts, slog.New(slog.DiscardHandler), func(snapshot lockwatch.Snapshot) {
-			if out.show(snapshot.At, judge(s.target, snapshot, snapshot.Err)) != nil {
+			if out.show(snapshot.At, s.target.Name, judge(s.target, snapshot, snapshot.Err)) != nil {
 				cancel() // nobody reads any more
 			}
 		})
@@ -55,22 +55,23 @@ type printer struct {
 	mu     sync.Mutex // guards the fields below and the order of lines
 	w      io.Writer
 	format string
-	last   map[string]string // what was printed last of each lock
+	last   map[string]map[string]string // what the last poll of each target said, by lock and database
 	err    error
 }
 
-// show prints the reports that say something new.
-func (p *printer) show(at time.Time, reports []report) error {
+// show prints those reports of a poll of the target that say something else than the poll before.
+func (p *printer) show(at time.Time, target string, reports []report) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	said := make(map[string]string)
 	for _, r := range reports {
-		id, text := r.Target+"/"+r.Lock+"/"+r.Datname, r.text()
-		if p.last[id] == text || p.err != nil {
-			continue
+		id, text := r.Lock+"/"+r.Datname, r.text()
+		said[id] = text
+		if p.last[target][id] != text && p.err == nil {
+			p.err = p.print(change{at.UTC(), r}, text)
 		}
-		p.last[id] = text
-		p.err = p.print(change{at.UTC(), r}, text)
 	}
+	p.last[target] = said
 	return p.err
 }
 

@@ -1,0 +1,53 @@
+package main
+
+import (
+	"errors"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/plexsphere/leader-exporter/cmd/leader-exporter/config"
+	"github.com/plexsphere/leader-exporter/lockkey"
+	"github.com/plexsphere/leader-exporter/lockwatch"
+)
+
+// After an outage watch tells again who holds the lock, though it is the same as before; a database that is not there any more is
+// unknown, not free; and nothing is told twice.
+func TestWatchTellsOfTheEndOfAnOutage(t *testing.T) {
+	target := config.Target{Name: "one", Locks: []lockwatch.Lock{{Name: "leader", Key: lockkey.BackgroundLeader(), Databases: []string{"a", "b"}}}}
+	held := lockwatch.LockState{Lock: "leader", Datname: "a", Known: true, Holders: 1, Holder: &lockwatch.Holder{PID: 7}}
+	free := lockwatch.LockState{Lock: "leader", Datname: "b", Known: true}
+	dropped := lockwatch.LockState{Lock: "leader", Datname: "b"}
+	var lines strings.Builder
+	out := &printer{w: &lines, format: "text", last: make(map[string]map[string]string)}
+	for _, poll := range []struct {
+		err   error
+		locks []lockwatch.LockState
+	}{
+		{nil, []lockwatch.LockState{held, free}},
+		{nil, []lockwatch.LockState{held, free}},
+		{errors.New("refused"), nil},
+		{errors.New("refused"), nil},
+		{nil, []lockwatch.LockState{held, free}},
+		{errors.New("refused"), nil},
+		{nil, []lockwatch.LockState{held, dropped}},
+	} {
+		snapshot := lockwatch.Snapshot{Up: poll.err == nil, At: time.Now(), Locks: poll.locks}
+		if err := out.show(snapshot.At, target.Name, judge(target, snapshot, poll.err)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const want = `one leader a: held by backend 7
+one leader b: held by nobody
+one leader: unknown: refused
+one leader a: held by backend 7
+one leader b: held by nobody
+one leader: unknown: refused
+one leader a: held by backend 7
+one leader b: unknown: database not found: b
+`
+	if got := regexp.MustCompile(`(?m)^\S+  `).ReplaceAllString(lines.String(), ""); got != want {
+		t.Errorf("watch printed\n%s\nwant\n%s", got, want)
+	}
+}
