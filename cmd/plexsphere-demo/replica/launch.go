@@ -10,14 +10,20 @@ import (
 	"github.com/plexsphere/leader-exporter/loop"
 )
 
-// passOf makes a pass of steps, one after the other: a tick within a term, else a boot pass.
+// bootMark is in the context of a boot pass. Only who makes the pass knows that it is one: a tick on a replica that does not
+// lead must not pass for it in the books.
+type bootMark struct{}
+
+func isBoot(ctx context.Context) bool { return ctx.Value(bootMark{}) != nil }
+
+// passOf makes a pass of steps, one after the other.
 func (rt *Runtime) passOf(steps ...work.Step) func(ctx context.Context) error {
 	return func(ctx context.Context) error {
-		origin := work.Boot
-		fence, leads := leader.FenceFrom(ctx)
-		if leads {
-			origin = work.Tick
+		origin := work.Tick
+		if isBoot(ctx) {
+			origin = work.Boot
 		}
+		fence, _ := leader.FenceFrom(ctx)
 		for _, s := range steps {
 			if _, err := s.Run(ctx, rt.Pool, origin, fence); err != nil {
 				return err
@@ -36,10 +42,10 @@ func (rt *Runtime) runLeaderTicker(name string, pass func(ctx context.Context) e
 	broken := rt.Options.Breaks[name]
 	tick := broken.wrap(pass)
 	ticker, err := loop.NewTicker(cfg, func(ctx context.Context) error {
-		if _, leads := leader.FenceFrom(ctx); leads {
-			return tick(ctx)
+		if isBoot(ctx) {
+			return pass(ctx) // it stays whole
 		}
-		return pass(ctx) // the boot pass stays whole
+		return tick(ctx)
 	})
 	if err != nil {
 		return err

@@ -88,6 +88,7 @@ const workerTierConns = 8
 
 // boot runs the boot passes, one after the other. One that fails shows in its loop's probe until a tick.
 func (rt *Runtime) boot(ctx context.Context) {
+	ctx = context.WithValue(ctx, bootMark{}, true)
 	for _, b := range rt.boots {
 		if err := b.run(ctx); err != nil {
 			rt.Logger.WarnContext(ctx, "boot pass failed", slog.String("loop", b.name), slog.Any("error", err))
