@@ -31,7 +31,7 @@ func crowd(t *testing.T, server *pgserver.Server, n int, every time.Duration) []
 		}), every).run(t)
 		pgtest.Eventually(t, patience, "the replica has made its first check", func() (bool, string) {
 			return replicas[i].IsLeader() || replicas[i].pool.Stat().AcquireCount() > 0 && replicas[0].IsLeader(),
-				strings.Join(replicas[i].logs.with(""), "\n")
+				strings.Join(replicas[i].logs.With(""), "\n")
 		})
 	}
 	return replicas
@@ -166,7 +166,7 @@ func TestCostOfTwoHundredStandbysIsNoWait(t *testing.T) {
 // lines returns how many lines with that text the replicas have logged.
 func lines(replicas []*replica, text string) (n int) {
 	for _, r := range replicas {
-		n += len(r.logs.with(text))
+		n += len(r.logs.With(text))
 	}
 	return n
 }

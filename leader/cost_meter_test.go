@@ -62,7 +62,7 @@ func (m *metered) awaitSaid(t *testing.T, n int) (statements []string) {
 	t.Helper()
 	pgtest.Eventually(t, patience, fmt.Sprint(n, " statements"), func() (bool, string) {
 		statements, _ = m.said(t)
-		return len(statements) >= n, fmt.Sprintf("%d; log:\n%s", len(statements), strings.Join(m.logs.with(""), "\n"))
+		return len(statements) >= n, fmt.Sprintf("%d; log:\n%s", len(statements), strings.Join(m.logs.With(""), "\n"))
 	})
 	return statements
 }

@@ -76,8 +76,8 @@ type stretch struct {
 func observe(t *testing.T, admin *pgx.Conn, fleet []*metered, statement string) (s stretch) {
 	t.Helper()
 	for _, m := range fleet {
-		s.lines = append(s.lines, -len(m.logs.with("")))
-		s.terms -= len(m.logs.with("background leader lock"))
+		s.lines = append(s.lines, -len(m.logs.With("")))
+		s.terms -= len(m.logs.With("background leader lock"))
 	}
 	settle(t, fleet, statement)
 	s.before = readBooks(t, admin)
@@ -97,8 +97,8 @@ func observe(t *testing.T, admin *pgx.Conn, fleet []*metered, statement string) 
 	}
 	s.took, s.after = time.Since(begin), readBooks(t, admin)
 	for i, m := range fleet {
-		s.lines[i] += len(m.logs.with(""))
-		s.terms += len(m.logs.with("background leader lock"))
+		s.lines[i] += len(m.logs.With(""))
+		s.terms += len(m.logs.With("background leader lock"))
 	}
 	return s
 }
@@ -113,7 +113,7 @@ func settle(t *testing.T, fleet []*metered, statement string) {
 	for i, m := range fleet {
 		pgtest.Eventually(t, patience, "two checks with "+statement, func() (bool, string) {
 			said, _ := m.said(t)
-			return number(said[from[i]:], statement) >= 2, strings.Join(append(said[from[i]:], m.logs.with("")...), "\n")
+			return number(said[from[i]:], statement) >= 2, strings.Join(append(said[from[i]:], m.logs.With("")...), "\n")
 		})
 	}
 }
@@ -162,7 +162,7 @@ func TestCostOfAStandbysCheckIsOneRoundTrip(t *testing.T) {
 	for i, m := range fleet {
 		m.stop()
 		<-m.returned
-		if len(m.logs.with("WARN")) > 0 {
+		if len(m.logs.With("WARN")) > 0 {
 			continue // an unanswered check has replaced the session
 		}
 		whole++

@@ -36,7 +36,7 @@ func TestRunChecksAtOnceAndThenEveryInterval(t *testing.T) {
 		if got, want := fmt.Sprint(pings), fmt.Sprint([]time.Duration{interval, 2 * interval, 3 * interval}); got != want {
 			t.Errorf("the leader checked at %s, want %s", got, want)
 		}
-		if got := len(r.logs.with("INFO background leader lock acquired")); got != 1 {
+		if got := len(r.logs.With("INFO background leader lock acquired")); got != 1 {
 			t.Errorf("%d lines of the acquired lock, want 1", got)
 		}
 	})
@@ -103,7 +103,7 @@ func TestRunOutlivesAnUnreachableServer(t *testing.T) {
 		r := newReplica(t, server.Client("a").Pool(t), interval).run(t)
 		time.Sleep(5*interval - interval/2)
 		r.requireStandby(t)
-		warnings := r.logs.with("WARN leader: acquire lock connection: ")
+		warnings := r.logs.With("WARN leader: acquire lock connection: ")
 		if len(warnings) != 5 {
 			t.Errorf("%d warnings in 5 checks:\n%s", len(warnings), strings.Join(warnings, "\n"))
 		}
@@ -123,8 +123,8 @@ func TestStandbySurvivesABlackHole(t *testing.T) {
 		time.Sleep(3 * interval)
 		host.Cut()
 		time.Sleep(5 * interval)
-		if len(b.logs.with("no answer within one check interval (5s)")) == 0 {
-			t.Errorf("no warning names the bound:\n%s", strings.Join(b.logs.with(""), "\n"))
+		if len(b.logs.With("no answer within one check interval (5s)")) == 0 {
+			t.Errorf("no warning names the bound:\n%s", strings.Join(b.logs.With(""), "\n"))
 		}
 		a.stop()
 		time.Sleep(interval) // the lock is free, b still cut off
@@ -184,7 +184,7 @@ func TestUnreadableAnswerToTheLockStatementLeavesNoLock(t *testing.T) {
 				time.Sleep(interval)
 				a.requireStandby(t)
 				requireHolder(t, server, "nobody")
-				if got := a.logs.with(""); len(got) != 1 || !strings.Contains(got[0], "WARN leader: acquire lock connection: "+warning) {
+				if got := a.logs.With(""); len(got) != 1 || !strings.Contains(got[0], "WARN leader: acquire lock connection: "+warning) {
 					t.Errorf("log: %q, want one warning of the %s", got, warning)
 				}
 				time.Sleep(interval)
@@ -207,7 +207,7 @@ func TestTerminatedLeaderDemotesItselfAtOnce(t *testing.T) {
 		if cause := context.Cause(ctx); !errors.Is(cause, leader.ErrLeadershipLost) {
 			t.Errorf("cause of the term's context = %v, want ErrLeadershipLost", cause)
 		}
-		if got := a.logs.with("WARN background leader lock lost"); len(got) != 1 || !strings.Contains(got[0], "57P01") {
+		if got := a.logs.With("WARN background leader lock lost"); len(got) != 1 || !strings.Contains(got[0], "57P01") {
 			t.Errorf("lines of the lost lock: %q; want one with the ping error", got)
 		}
 		time.Sleep(interval/2 - time.Millisecond)
@@ -270,7 +270,7 @@ func TestRestartBetweenTwoChecksCostsAStandbyNone(t *testing.T) {
 		time.Sleep(interval / 2)
 		synctest.Wait()
 		b.requireLeader(t)
-		if got := b.logs.with("WARN"); len(got) != 0 {
+		if got := b.logs.With("WARN"); len(got) != 0 {
 			t.Errorf("warnings: %q", got)
 		}
 	})
@@ -283,8 +283,8 @@ func TestGrantThatPgLocksDoesNotShowIsNoLeadership(t *testing.T) {
 		r := newReplica(t, server.Client("a").Pool(t), interval).run(t)
 		synctest.Wait()
 		r.requireStandby(t)
-		if got := r.logs.with("WARN leader: acquire lock connection: the server granted lock 1886156915/1 but pg_locks does not show it"); len(got) != 1 {
-			t.Errorf("warnings: %q", r.logs.with(""))
+		if got := r.logs.With("WARN leader: acquire lock connection: the server granted lock 1886156915/1 but pg_locks does not show it"); len(got) != 1 {
+			t.Errorf("warnings: %q", r.logs.With(""))
 		}
 	})
 }
@@ -300,8 +300,8 @@ func TestGhostLockIsNoLeadership(t *testing.T) {
 		synctest.Wait()
 		r.requireStandby(t)
 		requireHolder(t, server, "nobody")
-		if got := r.logs.with("already held lock 1886156915/1"); len(got) != 1 {
-			t.Errorf("warnings: %q", r.logs.with(""))
+		if got := r.logs.With("already held lock 1886156915/1"); len(got) != 1 {
+			t.Errorf("warnings: %q", r.logs.With(""))
 		}
 		time.Sleep(interval)
 		synctest.Wait()
@@ -316,8 +316,8 @@ func TestReplicaOnAHotStandbyNeverLeads(t *testing.T) {
 		r := newReplica(t, server.Client("a").Pool(t), interval).run(t)
 		time.Sleep(2*interval + interval/2)
 		r.requireStandby(t)
-		if got := r.logs.with("WARN leader: acquire lock connection: the server is in recovery"); len(got) != 3 {
-			t.Errorf("warnings: %q, want one a check", r.logs.with(""))
+		if got := r.logs.With("WARN leader: acquire lock connection: the server is in recovery"); len(got) != 3 {
+			t.Errorf("warnings: %q, want one a check", r.logs.With(""))
 		}
 		if got := r.pool.Stat().NewConnsCount(); got != 1 {
 			t.Errorf("%d connections opened, want 1: nothing was locked", got)
@@ -335,10 +335,10 @@ func TestServerOlderThan14IsRefusedByName(t *testing.T) {
 		r := newReplica(t, server.Client("a").Pool(t), interval).run(t)
 		time.Sleep(interval + interval/2)
 		r.requireStandby(t)
-		got := r.logs.with("WARN leader: acquire lock connection: the server is PostgreSQL 13.23 (Debian 13.23-1): " +
+		got := r.logs.With("WARN leader: acquire lock connection: the server is PostgreSQL 13.23 (Debian 13.23-1): " +
 			"idle_session_timeout, which bounds an orphaned lock, needs PostgreSQL 14 or newer")
 		if len(got) != 2 {
-			t.Errorf("warnings: %q, want one a check", r.logs.with(""))
+			t.Errorf("warnings: %q, want one a check", r.logs.With(""))
 		}
 		if got := count(server, "pg_try_advisory_lock"); got != 0 {
 			t.Errorf("%d lock statements were sent to it", got)
@@ -431,7 +431,7 @@ func TestTwoHundredTermsLeaveNothingBehind(t *testing.T) {
 			time.Sleep(2*interval - interval/2)
 		}
 		synctest.Wait() // this moment is also one of a check
-		if got := len(r.logs.with("background leader lock acquired")); got < 200 {
+		if got := len(r.logs.With("background leader lock acquired")); got < 200 {
 			t.Errorf("%d terms, want at least 200", got)
 		}
 		if stat := r.pool.Stat(); stat.AcquiredConns() != 0 || stat.TotalConns() > 1 {

@@ -32,14 +32,14 @@ func TestFaultStandbyAsksAgainSoonAfterABlackHole(t *testing.T) {
 			}), checkInterval).run(t)
 			awaitChecks(t, b, 2)
 			pgtest.Eventually(t, patience, "the connection is back in the pool", func() (bool, string) {
-				return b.pool.Stat().AcquiredConns() == 0 && b.pool.Stat().IdleConns() == 1, strings.Join(b.logs.with(""), "\n")
+				return b.pool.Stat().AcquiredConns() == 0 && b.pool.Stat().IdleConns() == 1, strings.Join(b.logs.With(""), "\n")
 			})
 			pings := sentCount(proxy, "-- ping")
 			proxy.Cut()
 			const cut = 5 // intervals, each of which has its warning when the next begins
 			pgtest.Eventually(t, (1+cut)*checkInterval+lateness, "a warning for each interval", func() (bool, string) {
-				warnings := b.logs.with("WARN leader: acquire lock connection: no answer within one check interval")
-				return len(warnings) >= cut, strings.Join(b.logs.with(""), "\n")
+				warnings := b.logs.With("WARN leader: acquire lock connection: no answer within one check interval")
+				return len(warnings) >= cut, strings.Join(b.logs.With(""), "\n")
 			})
 			if sentCount(proxy, "-- ping") == pings {
 				t.Error("the pool has pinged nothing")
@@ -53,7 +53,7 @@ func TestFaultStandbyAsksAgainSoonAfterABlackHole(t *testing.T) {
 				var asked int
 				err := admin.QueryRow(t.Context(), `SELECT count(*) FROM pg_stat_activity WHERE application_name = 'standby'
 					AND query LIKE '%pg_try_advisory_lock%' AND query_start > $1`, healed).Scan(&asked)
-				return asked > 0, fmt.Sprint(err, "\n", strings.Join(b.logs.with(""), "\n"))
+				return asked > 0, fmt.Sprint(err, "\n", strings.Join(b.logs.With(""), "\n"))
 			})
 			a.stop()
 			<-a.returned

@@ -36,7 +36,7 @@ func awaitAsked(t *testing.T, replicas []*replica, n int64) {
 	pgtest.Eventually(t, patience, fmt.Sprint(n, " checks of each standby"), func() (bool, string) {
 		for i, r := range replicas {
 			if got := r.pool.Stat().AcquireCount(); got < want[i] && !r.IsLeader() {
-				return false, fmt.Sprintf("standby %d: %d checks of %d; log:\n%s", i, got, want[i], strings.Join(r.logs.with(""), "\n"))
+				return false, fmt.Sprintf("standby %d: %d checks of %d; log:\n%s", i, got, want[i], strings.Join(r.logs.With(""), "\n"))
 			}
 		}
 		return true, ""
@@ -125,7 +125,7 @@ func TestFaultCycleShowsEveryMetricOfTheDocs(t *testing.T) {
 	r.requireLeader(t)
 	terminate(t, admin, awaitHolder(t, admin))
 	pgtest.Eventually(t, patience, "the loss", func() (bool, string) {
-		return len(r.logs.with("WARN background leader lock lost")) > 0, strings.Join(r.logs.with(""), "\n")
+		return len(r.logs.With("WARN background leader lock lost")) > 0, strings.Join(r.logs.With(""), "\n")
 	})
 	awaitLeader(t, r)
 	r.stop()

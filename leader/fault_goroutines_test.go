@@ -73,7 +73,7 @@ func TestFaultGoroutinesReturnToTheirBaseline(t *testing.T) {
 		back()
 		proxy.Cut()
 		pgtest.Eventually(t, patience, "the loss and three failed attempts", func() (bool, string) {
-			return len(r.logs.with("no answer within one check interval")) >= 4, strings.Join(r.logs.with(""), "\n")
+			return len(r.logs.With("no answer within one check interval")) >= 4, strings.Join(r.logs.With(""), "\n")
 		})
 		proxy.Heal()
 		back()

@@ -111,7 +111,7 @@ func stopDuringASlowCheck(t *testing.T, db *pgtest.DB, admin *pgx.Conn) bool {
 		t.Errorf("backends %v hold the lock after Run has returned", pids)
 	}
 	r.requireStandby(t)
-	if took > 3*delay || len(r.logs.with("background leader lock lost")) > 0 {
+	if took > 3*delay || len(r.logs.With("background leader lock lost")) > 0 {
 		return false
 	}
 	if got := sentCount(proxy, unlockQuery); got != 1 {
@@ -120,8 +120,8 @@ func stopDuringASlowCheck(t *testing.T, db *pgtest.DB, admin *pgx.Conn) bool {
 	if got := sentCount(proxy, cancelRequest) - cancelled; got != 0 {
 		t.Errorf("%d cancel requests were dialled, want none", got)
 	}
-	if got := r.logs.with("INFO background leader lock released"); len(got) != 1 {
-		t.Errorf("log: %q", r.logs.with(""))
+	if got := r.logs.With("INFO background leader lock released"); len(got) != 1 {
+		t.Errorf("log: %q", r.logs.With(""))
 	}
 	return took > delay || t.Failed() // the unlock's own answer takes as long
 }
@@ -146,7 +146,7 @@ func TestFaultHeldBackGrantLeavesNoLock(t *testing.T) {
 			granted := time.Now()
 			b := newReplica(t, db.Pool(t), slowCheck).run(t)
 			pgtest.Eventually(t, patience, "the attempt fails", func() (bool, string) {
-				return len(a.logs.with("no answer within one check interval")) > 0, strings.Join(a.logs.with(""), "\n")
+				return len(a.logs.With("no answer within one check interval")) > 0, strings.Join(a.logs.With(""), "\n")
 			})
 			pgtest.Eventually(t, lateness, "the failed attempt holds nothing", func() (bool, string) {
 				pids := holders(t, admin)
@@ -157,14 +157,14 @@ func TestFaultHeldBackGrantLeavesNoLock(t *testing.T) {
 				t.Errorf("the second replica led after %v, want at most 5 intervals", took)
 			}
 			pid := awaitHolder(t, admin)
-			if got := b.logs.with(fmt.Sprintf("acquired pid=%d ", pid)); len(got) != 1 {
-				t.Errorf("backend %d holds the lock; log of the leader: %q", pid, b.logs.with(""))
+			if got := b.logs.With(fmt.Sprintf("acquired pid=%d ", pid)); len(got) != 1 {
+				t.Errorf("backend %d holds the lock; log of the leader: %q", pid, b.logs.With(""))
 			}
 			pgtest.Eventually(t, patience, "the first replica goes on trying", func() (bool, string) {
 				if pids := holders(t, admin); !slices.Equal(pids, []uint32{pid}) {
 					t.Errorf("backends %v hold the lock, want the leader's %d", pids, pid)
 				}
-				return len(a.logs.with("WARN leader: acquire lock connection: ")) >= 3, strings.Join(a.logs.with(""), "\n")
+				return len(a.logs.With("WARN leader: acquire lock connection: ")) >= 3, strings.Join(a.logs.With(""), "\n")
 			})
 			a.requireStandby(t)
 		})
@@ -214,7 +214,7 @@ func TestFaultResetConnectionsEndTheTermAtOnce(t *testing.T) {
 	if got := awaitHolder(t, admin); got == pid {
 		t.Errorf("the lock is still with backend %d", pid)
 	}
-	if lost := a.logs.with(fmt.Sprintf("WARN background leader lock lost pid=%d error=", pid)); len(lost) != 1 {
-		t.Errorf("log: %q, want one loss", a.logs.with(""))
+	if lost := a.logs.With(fmt.Sprintf("WARN background leader lock lost pid=%d error=", pid)); len(lost) != 1 {
+		t.Errorf("log: %q, want one loss", a.logs.With(""))
 	}
 }

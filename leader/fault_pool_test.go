@@ -39,7 +39,7 @@ func exhaust(t *testing.T, pool *pgxpool.Pool) (release func()) {
 // was late is followed by the next at once.
 func requirePaced(t *testing.T, r *replica, begin time.Time) {
 	t.Helper()
-	warnings := len(r.logs.with("WARN leader: acquire lock connection: "))
+	warnings := len(r.logs.With("WARN leader: acquire lock connection: "))
 	if most := 2*int(time.Since(begin)/slowCheck) + 2; warnings > most {
 		t.Errorf("%d warnings in %v, want at most %d", warnings, time.Since(begin), most)
 	}
@@ -60,12 +60,12 @@ func TestFaultExhaustedPoolOfAStandby(t *testing.T) {
 		if pids := holders(t, admin); len(pids) != 0 || r.IsLeader() {
 			t.Fatalf("backends %v hold the lock, IsLeader %v", pids, r.IsLeader())
 		}
-		return len(r.logs.with(noAnswer)) >= 5, strings.Join(r.logs.with(""), "\n")
+		return len(r.logs.With(noAnswer)) >= 5, strings.Join(r.logs.With(""), "\n")
 	})
 	requirePaced(t, r, begin)
 	release()
 	awaitLeader(t, r)
-	if failed, warned := r.pool.Stat().CanceledAcquireCount(), len(r.logs.with(noAnswer)); int64(warned) != failed {
+	if failed, warned := r.pool.Stat().CanceledAcquireCount(), len(r.logs.With(noAnswer)); int64(warned) != failed {
 		t.Errorf("%d warnings for %d failed checks", warned, failed)
 	}
 }
@@ -82,13 +82,13 @@ func TestFaultExhaustedPoolOfALeader(t *testing.T) {
 	release := exhaust(t, r.pool)
 	awaitVerified(t, admin, pid, 5)
 	r.requireLeader(t)
-	if got := r.logs.with("background leader lock"); len(got) != 1 {
-		t.Errorf("log of an undisturbed leader: %q", r.logs.with(""))
+	if got := r.logs.With("background leader lock"); len(got) != 1 {
+		t.Errorf("log of an undisturbed leader: %q", r.logs.With(""))
 	}
 	terminate(t, admin, pid)
 	pgtest.Eventually(t, patience, "the loss and three warnings", func() (bool, string) {
-		lost, warned := r.logs.with("WARN background leader lock lost"), r.logs.with("no answer within one check interval")
-		return len(lost) == 1 && len(warned) >= 3, strings.Join(r.logs.with(""), "\n")
+		lost, warned := r.logs.With("WARN background leader lock lost"), r.logs.With("no answer within one check interval")
+		return len(lost) == 1 && len(warned) >= 3, strings.Join(r.logs.With(""), "\n")
 	})
 	r.requireStandby(t)
 	release()
@@ -120,8 +120,8 @@ func TestFaultClosedPoolOfALeader(t *testing.T) {
 	terminate(t, admin, pid)
 	begin := time.Now()
 	pgtest.Eventually(t, patience, "the loss and five warnings", func() (bool, string) {
-		lost, warned := a.logs.with("WARN background leader lock lost"), a.logs.with("WARN leader: acquire lock connection: closed pool")
-		return len(lost) == 1 && len(warned) >= 5, strings.Join(a.logs.with(""), "\n")
+		lost, warned := a.logs.With("WARN background leader lock lost"), a.logs.With("WARN leader: acquire lock connection: closed pool")
+		return len(lost) == 1 && len(warned) >= 5, strings.Join(a.logs.With(""), "\n")
 	})
 	requirePaced(t, a, begin)
 	awaitLeader(t, b)

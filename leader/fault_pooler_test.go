@@ -36,7 +36,7 @@ func awaitChecks(t *testing.T, r *replica, n int64) {
 	begin := r.pool.Stat().AcquireCount() + r.pool.Stat().CanceledAcquireCount()
 	pgtest.Eventually(t, patience, fmt.Sprint(n, " checks"), func() (bool, string) {
 		made := r.pool.Stat().AcquireCount() + r.pool.Stat().CanceledAcquireCount() - begin
-		return made >= n, fmt.Sprintf("%d checks; log:\n%s", made, strings.Join(r.logs.with(""), "\n"))
+		return made >= n, fmt.Sprintf("%d checks; log:\n%s", made, strings.Join(r.logs.With(""), "\n"))
 	})
 }
 
@@ -64,8 +64,8 @@ func TestFaultPoolerInTransactionModeElectsNobody(t *testing.T) {
 						t.Fatalf("the lock is taken: %v, %v", taken, err)
 					}
 					const named = "WARN leader: acquire lock connection: a connection pooler does not keep this client's session to itself"
-					warned := min(len(a.logs.with(named)), len(b.logs.with(named)))
-					return warned >= checks, strings.Join(append(a.logs.with(""), b.logs.with("")...), "\n")
+					warned := min(len(a.logs.With(named)), len(b.logs.With(named)))
+					return warned >= checks, strings.Join(append(a.logs.With(""), b.logs.With("")...), "\n")
 				})
 				a.stop()
 				b.stop()
@@ -97,14 +97,14 @@ func TestFaultPoolerInSessionModeElects(t *testing.T) {
 			if got := awaitHolder(t, admin); got != pid {
 				t.Errorf("the lock moved from backend %d to %d", pid, got)
 			}
-			if got := a.logs.with("background leader lock"); len(got) != 1 || !strings.Contains(got[0], fmt.Sprintf("acquired pid=%d ", pid)) {
+			if got := a.logs.With("background leader lock"); len(got) != 1 || !strings.Contains(got[0], fmt.Sprintf("acquired pid=%d ", pid)) {
 				t.Errorf("log of the leader: %q, want one term on backend %d", got, pid)
 			}
 			b.requireStandby(t)
 			a.stop()
 			<-a.returned
-			if got := a.logs.with("INFO background leader lock released"); len(got) != 1 {
-				t.Errorf("log: %q", a.logs.with(""))
+			if got := a.logs.With("INFO background leader lock released"); len(got) != 1 {
+				t.Errorf("log: %q", a.logs.With(""))
 			}
 			awaitLeader(t, b)
 		})
@@ -122,8 +122,8 @@ func TestFaultPoolerModeChangesUnderALeader(t *testing.T) {
 	pid := awaitHolder(t, admin)
 	terminate(t, admin, pid)
 	pgtest.Eventually(t, patience, "the loss with the server's reason", func() (bool, string) {
-		lost := r.logs.with("WARN background leader lock lost")
-		return len(lost) == 1 && strings.Contains(lost[0], "57P01"), strings.Join(r.logs.with(""), "\n")
+		lost := r.logs.With("WARN background leader lock lost")
+		return len(lost) == 1 && strings.Contains(lost[0], "57P01"), strings.Join(r.logs.With(""), "\n")
 	})
 	awaitLeader(t, r)
 	if err := b.Reload(t.Context(), "transaction"); err != nil {
@@ -138,7 +138,7 @@ func TestFaultPoolerModeChangesUnderALeader(t *testing.T) {
 		}
 	}()
 	pgtest.Eventually(t, patience, "the pooler is named, the lock is free, nobody leads", func() (bool, string) {
-		named := r.logs.with("a connection pooler does not keep this client's session to itself")
-		return !r.IsLeader() && len(named) > 0 && len(holders(t, admin)) == 0, strings.Join(r.logs.with(""), "\n")
+		named := r.logs.With("a connection pooler does not keep this client's session to itself")
+		return !r.IsLeader() && len(named) > 0 && len(holders(t, admin)) == 0, strings.Join(r.logs.With(""), "\n")
 	})
 }

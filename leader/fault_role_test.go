@@ -79,8 +79,8 @@ func TestFaultRevokedFunctionElectsNobodyNew(t *testing.T) {
 			a.requireLeader(t)
 			a.stop()
 			<-a.returned
-			if got := a.logs.with("INFO background leader lock released"); len(got) != 1 {
-				t.Errorf("log: %q", a.logs.with(""))
+			if got := a.logs.With("INFO background leader lock released"); len(got) != 1 {
+				t.Errorf("log: %q", a.logs.With(""))
 			}
 			awaitDenied(t, admin, b, name)
 			b.requireStandby(t)
@@ -96,17 +96,17 @@ func awaitDenied(t *testing.T, admin *pgx.Conn, r *replica, function string, hol
 	t.Helper()
 	const checks = 3
 	denied := func() int {
-		return len(r.logs.with("WARN leader: acquire lock connection: ERROR: permission denied for function " + function + " (SQLSTATE 42501)"))
+		return len(r.logs.With("WARN leader: acquire lock connection: ERROR: permission denied for function " + function + " (SQLSTATE 42501)"))
 	}
 	before := denied()
 	pgtest.Eventually(t, patience, fmt.Sprint(checks, " denials"), func() (bool, string) {
 		if pids := holders(t, admin); !slices.Equal(pids, holding) {
 			t.Fatalf("backends %v hold the lock, want %v", pids, holding)
 		}
-		return denied() >= before+checks, strings.Join(r.logs.with(""), "\n")
+		return denied() >= before+checks, strings.Join(r.logs.With(""), "\n")
 	})
 	attempts := r.pool.Stat().AcquireCount()
-	if warned := len(r.logs.with("WARN leader: acquire lock connection: ")); int64(warned) < attempts-1 { // the last is under way
+	if warned := len(r.logs.With("WARN leader: acquire lock connection: ")); int64(warned) < attempts-1 { // the last is under way
 		t.Errorf("%d warnings in %d attempts", warned, attempts)
 	}
 }
@@ -137,12 +137,12 @@ func TestFaultSettingsOfTheRoleStopNoElection(t *testing.T) {
 			awaitVerified(t, admin, pid, 3)
 			a.requireLeader(t)
 			b.requireStandby(t)
-			if got := a.logs.with("background leader lock"); len(got) != 1 {
-				t.Errorf("log of the leader: %q, want one term", a.logs.with(""))
+			if got := a.logs.With("background leader lock"); len(got) != 1 {
+				t.Errorf("log of the leader: %q, want one term", a.logs.With(""))
 			}
 			// Only this setting disturbs the standby, between checks, and it asks on a new session within the next one (R5).
-			if renewed := b.pool.Stat().NewConnsCount() > 1; renewed != strings.HasPrefix(settings[0], "idle_session") || len(b.logs.with("SQLSTATE")) > 0 {
-				t.Errorf("%d connections of the standby; log: %q", b.pool.Stat().NewConnsCount(), b.logs.with(""))
+			if renewed := b.pool.Stat().NewConnsCount() > 1; renewed != strings.HasPrefix(settings[0], "idle_session") || len(b.logs.With("SQLSTATE")) > 0 {
+				t.Errorf("%d connections of the standby; log: %q", b.pool.Stat().NewConnsCount(), b.logs.With(""))
 			}
 			a.stop()
 			<-a.returned

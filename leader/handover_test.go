@@ -45,7 +45,7 @@ func (c *relay) join(t *testing.T, r *replica, listens bool) {
 	pgtest.Eventually(t, patience, "the replica is a standby that waits", func() (bool, string) {
 		stat := r.pool.Stat()
 		return stat.AcquireCount() > before && stat.AcquiredConns() == 0 && (stat.TotalConns() == 0) == listens,
-			fmt.Sprintf("%d connections; log:\n%s", stat.TotalConns(), strings.Join(r.logs.with(""), "\n"))
+			fmt.Sprintf("%d connections; log:\n%s", stat.TotalConns(), strings.Join(r.logs.With(""), "\n"))
 	})
 }
 

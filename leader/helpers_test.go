@@ -4,7 +4,6 @@ import (
 	"context"
 	"log/slog"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -13,6 +12,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
+	"github.com/plexsphere/leader-exporter/internal/logtest"
 	"github.com/plexsphere/leader-exporter/leader"
 	"github.com/plexsphere/leader-exporter/leader/leadertest"
 	"github.com/plexsphere/leader-exporter/lockkey"
@@ -21,47 +21,11 @@ import (
 // interval is the CheckInterval of the replicas in bubbles, where time costs nothing.
 const interval = 5 * time.Second
 
-// logs is a slog.Handler that keeps every line.
-type logs struct {
-	mu    sync.Mutex
-	lines []string // level, message, attributes
-}
-
-func (l *logs) Enabled(context.Context, slog.Level) bool { return true }
-func (l *logs) WithAttrs([]slog.Attr) slog.Handler       { return l }
-func (l *logs) WithGroup(string) slog.Handler            { return l }
-
-func (l *logs) Handle(_ context.Context, r slog.Record) error {
-	var line strings.Builder
-	line.WriteString(r.Level.String() + " " + r.Message)
-	r.Attrs(func(a slog.Attr) bool {
-		line.WriteString(" " + a.String())
-		return true
-	})
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.lines = append(l.lines, line.String())
-	return nil
-}
-
-// with returns the lines that contain the text.
-func (l *logs) with(text string) []string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	var found []string
-	for _, line := range l.lines {
-		if strings.Contains(line, text) {
-			found = append(found, line)
-		}
-	}
-	return found
-}
-
 // replica is one elector with what a test wants to look at.
 type replica struct {
 	*leader.Elector
 	pool     *pgxpool.Pool
-	logs     *logs
+	logs     *logtest.Lines
 	registry *prometheus.Registry
 	stop     context.CancelFunc
 	returned chan error // what Run returned
@@ -70,7 +34,7 @@ type replica struct {
 // newReplica makes an elector on the pool without running it. Each configure function may change its configuration.
 func newReplica(tb testing.TB, pool *pgxpool.Pool, checkInterval time.Duration, configure ...func(*leader.Config)) *replica {
 	tb.Helper()
-	r := &replica{pool: pool, logs: &logs{}, registry: prometheus.NewRegistry(), returned: make(chan error, 1)}
+	r := &replica{pool: pool, logs: &logtest.Lines{}, registry: prometheus.NewRegistry(), returned: make(chan error, 1)}
 	config := leader.Config{
 		Pool:          pool,
 		CheckInterval: checkInterval,
@@ -130,7 +94,7 @@ func (r *replica) requireStandby(tb testing.TB) {
 func (r *replica) requireLeader(tb testing.TB) {
 	tb.Helper()
 	if !r.IsLeader() || r.gauge(tb) != 1 {
-		tb.Errorf("IsLeader %v, gauge %v; want the leader. Log:\n%s", r.IsLeader(), r.gauge(tb), strings.Join(r.logs.with(""), "\n"))
+		tb.Errorf("IsLeader %v, gauge %v; want the leader. Log:\n%s", r.IsLeader(), r.gauge(tb), strings.Join(r.logs.With(""), "\n"))
 	}
 }
 

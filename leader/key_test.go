@@ -47,7 +47,7 @@ func TestPostgresEveryKeyElectsItsOwnLeader(t *testing.T) {
 			return b.pool.Stat().AcquireCount() >= 2, ""
 		})
 		b.requireStandby(t)
-		if lines := b.logs.with("WARN"); len(lines) != 0 {
+		if lines := b.logs.With("WARN"); len(lines) != 0 {
 			t.Errorf("key %v: %q", k, lines)
 		}
 		b.stop()
@@ -55,8 +55,8 @@ func TestPostgresEveryKeyElectsItsOwnLeader(t *testing.T) {
 		if k == lockkey.Bigint(-7) || k == lockkey.Pair(math.MinInt32, math.MaxInt32) {
 			a.stop()
 			<-a.returned
-			if lines := a.logs.with("lock released"); len(lines) != 1 {
-				t.Errorf("key %v: log %q", k, a.logs.with(""))
+			if lines := a.logs.With("lock released"); len(lines) != 1 {
+				t.Errorf("key %v: log %q", k, a.logs.With(""))
 			}
 		}
 	}

@@ -27,14 +27,14 @@ func TestSessionPoolerElectsALeader(t *testing.T) {
 		}
 		first.requireLeader(t)
 		second.requireStandby(t)
-		if got := append(a.logs.with("WARN"), b.logs.with("WARN")...); len(got) != 0 {
+		if got := append(a.logs.With("WARN"), b.logs.With("WARN")...); len(got) != 0 {
 			t.Errorf("warnings: %q", got)
 		}
-		if got := first.logs.with("acquired"); len(got) != 1 {
+		if got := first.logs.With("acquired"); len(got) != 1 {
 			t.Errorf("terms: %q, want 1", got)
 		}
 		_, pid, _ := server.Holder(key())
-		if got := first.logs.with("acquired"); !strings.Contains(got[0], "pid="+decimal(pid)) {
+		if got := first.logs.With("acquired"); !strings.Contains(got[0], "pid="+decimal(pid)) {
 			t.Errorf("%q does not name backend %d", got, pid)
 		}
 		first.stop()
@@ -55,8 +55,8 @@ func TestTransactionPoolerElectsNobody(t *testing.T) {
 		time.Sleep(20*interval + interval*3/4)
 		for _, r := range []*replica{a, b} {
 			r.requireStandby(t)
-			if got := r.logs.with("WARN leader: acquire lock connection: a connection pooler does not keep this client's session to itself"); len(got) != 21 {
-				t.Errorf("%d warnings name the pooler, want one a check; log %q", len(got), r.logs.with(""))
+			if got := r.logs.With("WARN leader: acquire lock connection: a connection pooler does not keep this client's session to itself"); len(got) != 21 {
+				t.Errorf("%d warnings name the pooler, want one a check; log %q", len(got), r.logs.With(""))
 			}
 		}
 	})
@@ -95,8 +95,8 @@ func TestPoolerThatStopsToKeepTheSessionEndsTheTerm(t *testing.T) {
 		if got := count(server, "SELECT pg_terminate_backend(pid) FROM pg_locks WHERE pid = "+decimal(pid)+" AND"); got != 1 {
 			t.Errorf("%d statements end backend %d, want 1", got, pid)
 		}
-		if got := a.logs.with("WARN background leader lock lost"); len(got) != 1 || !strings.Contains(got[0], "pooler") {
-			t.Errorf("log: %q", a.logs.with(""))
+		if got := a.logs.With("WARN background leader lock lost"); len(got) != 1 || !strings.Contains(got[0], "pooler") {
+			t.Errorf("log: %q", a.logs.With(""))
 		}
 		time.Sleep(4 * interval)
 		requireHolder(t, server, "nobody")
@@ -134,7 +134,7 @@ func TestStopDuringThePoolerTrialReturnsAtOnce(t *testing.T) {
 		if took := time.Since(begin); took != 0 {
 			t.Errorf("Run returned %v after the cancel", took)
 		}
-		if lines := a.logs.with(""); len(lines) != 0 {
+		if lines := a.logs.With(""); len(lines) != 0 {
 			t.Errorf("a stopped attempt was logged: %q", lines)
 		}
 	})
@@ -153,8 +153,8 @@ func TestSlowPoolerProvesNothing(t *testing.T) {
 		a := newReplica(t, pool, interval).run(t)
 		time.Sleep(interval - time.Millisecond)
 		a.requireStandby(t)
-		if got := a.logs.with("WARN leader: acquire lock connection: the connection goes through a pooler that took 1.25s to answer"); len(got) != 1 {
-			t.Errorf("log: %q", a.logs.with(""))
+		if got := a.logs.With("WARN leader: acquire lock connection: the connection goes through a pooler that took 1.25s to answer"); len(got) != 1 {
+			t.Errorf("log: %q", a.logs.With(""))
 		}
 		host.Delay(interval / 8)
 		time.Sleep(2 * interval)
@@ -186,8 +186,8 @@ func TestTrialReturnsNoSessionToThePool(t *testing.T) {
 				if got := a.pool.Stat().TotalConns(); got != 0 {
 					t.Errorf("%d connections in the pool after the second check, want none", got)
 				}
-				if got := a.logs.with(behind.warning); len(got) != 2 {
-					t.Errorf("log: %q, want two warnings with %q", a.logs.with(""), behind.warning)
+				if got := a.logs.With(behind.warning); len(got) != 2 {
+					t.Errorf("log: %q, want two warnings with %q", a.logs.With(""), behind.warning)
 				}
 			})
 		})
@@ -210,7 +210,7 @@ func TestSlowConnectionDoesNotCondemnThePooler(t *testing.T) {
 		begin := time.Now()
 		a := newReplica(t, pool, interval).run(t)
 		if led := since(begin, a.IsLeader); led > 3*interval {
-			t.Errorf("led after %v; log %q", led, a.logs.with(""))
+			t.Errorf("led after %v; log %q", led, a.logs.With(""))
 		}
 	})
 }

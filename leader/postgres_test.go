@@ -45,7 +45,7 @@ func holders(t *testing.T, conn *pgx.Conn) []uint32 {
 func awaitLeader(t *testing.T, r *replica) {
 	t.Helper()
 	pgtest.Eventually(t, patience, "the replica leads", func() (bool, string) {
-		return r.IsLeader(), strings.Join(r.logs.with(""), "\n")
+		return r.IsLeader(), strings.Join(r.logs.With(""), "\n")
 	})
 }
 
@@ -130,7 +130,7 @@ func TestPostgresPoolNeverRetiresTheLockConnection(t *testing.T) {
 	if got := awaitHolder(t, admin); got != pid {
 		t.Errorf("the lock moved from backend %d to %d", pid, got)
 	}
-	if got := r.logs.with("acquired"); len(got) != 1 {
+	if got := r.logs.With("acquired"); len(got) != 1 {
 		t.Errorf("terms: %q, want 1", got)
 	}
 }
@@ -215,7 +215,7 @@ func TestPostgresElectorStartsBeforeItsServer(t *testing.T) {
 	pool := (&pgtest.DB{DSN: server.DSN("postgres")}).Pool(t)
 	r := newReplica(t, pool, quick).run(t)
 	pgtest.Eventually(t, patience, "five warnings", func() (bool, string) {
-		warnings := r.logs.with("WARN leader: acquire lock connection: ")
+		warnings := r.logs.With("WARN leader: acquire lock connection: ")
 		return len(warnings) >= 5, strings.Join(warnings, "\n")
 	})
 	if err := server.Start(t.Context()); err != nil {
@@ -245,7 +245,7 @@ func TestPostgresRestartElectsExactlyOneAgain(t *testing.T) {
 				t.Errorf("cause = %v, want ErrLeadershipLost", cause)
 			}
 			pgtest.Eventually(t, patience, "the warning with the ping error", func() (bool, string) {
-				got := a.logs.with("WARN background leader lock lost")
+				got := a.logs.With("WARN background leader lock lost")
 				return len(got) == 1 && strings.Contains(got[0], "error="), strings.Join(got, "\n")
 			})
 			if err := server.Start(t.Context()); err != nil {
@@ -275,7 +275,7 @@ func TestPostgresStatementTimeoutStrandsNoLock(t *testing.T) {
 	for range 20 {
 		r := newReplica(t, db.Pool(t, func(c *pgxpool.Config) { c.ConnConfig.User = role }), quick/10).run(t)
 		pgtest.Eventually(t, patience, "it led or was refused by the timeout", func() (bool, string) {
-			return r.IsLeader() || len(r.logs.with("57014")) > 0, strings.Join(r.logs.with(""), "\n")
+			return r.IsLeader() || len(r.logs.With("57014")) > 0, strings.Join(r.logs.With(""), "\n")
 		})
 		r.stop()
 		<-r.returned
@@ -296,8 +296,8 @@ func TestPostgresGhostLockIsNoLeadership(t *testing.T) {
 	ghost := awaitHolder(t, db.Connect(t))
 	r := newReplica(t, pool, quick).run(t)
 	awaitLeader(t, r)
-	if got := r.logs.with(fmt.Sprintf("session %d already held lock 1886156915/1", ghost)); len(got) != 1 {
-		t.Errorf("log: %q", r.logs.with(""))
+	if got := r.logs.With(fmt.Sprintf("session %d already held lock 1886156915/1", ghost)); len(got) != 1 {
+		t.Errorf("log: %q", r.logs.With(""))
 	}
 	if got := awaitHolder(t, db.Connect(t)); got == ghost {
 		t.Error("the ghost's session leads")
@@ -330,8 +330,8 @@ func TestPostgresElectsInASQLASCIIDatabase(t *testing.T) {
 	awaitLeader(t, r)
 	r.stop()
 	<-r.returned
-	if got := r.logs.with("INFO background leader lock released"); len(got) != 1 {
-		t.Errorf("log: %q", r.logs.with(""))
+	if got := r.logs.With("INFO background leader lock released"); len(got) != 1 {
+		t.Errorf("log: %q", r.logs.With(""))
 	}
 }
 
@@ -341,8 +341,8 @@ func TestPostgresHotStandbyElectsNobodyUntilPromoted(t *testing.T) {
 	server := pgtest.Cluster(t, pgserver.Options{Standby: true})
 	r := newReplica(t, (&pgtest.DB{DSN: server.DSN("postgres")}).Pool(t), quick).run(t)
 	pgtest.Eventually(t, patience, "three warnings", func() (bool, string) {
-		warnings := r.logs.with("WARN leader: acquire lock connection: the server is in recovery")
-		return len(warnings) >= 3, strings.Join(r.logs.with(""), "\n")
+		warnings := r.logs.With("WARN leader: acquire lock connection: the server is in recovery")
+		return len(warnings) >= 3, strings.Join(r.logs.With(""), "\n")
 	})
 	r.requireStandby(t)
 	if err := server.Exec(t.Context(), "postgres", "SELECT pg_promote()"); err != nil {

@@ -46,12 +46,12 @@ func TestPostgresStreamingStandbyElectsNobodyUntilFailover(t *testing.T) {
 func awaitRefusals(t *testing.T, r *replica, more int) {
 	t.Helper()
 	const warning = "WARN leader: acquire lock connection: the server is in recovery"
-	before := len(r.logs.with(warning))
+	before := len(r.logs.With(warning))
 	pgtest.Eventually(t, patience, "warnings of a server in recovery", func() (bool, string) {
-		if terms := r.logs.with("acquired"); len(terms) != 0 {
+		if terms := r.logs.With("acquired"); len(terms) != 0 {
 			t.Fatalf("a replica on a standby has led: %q", terms)
 		}
-		return len(r.logs.with(warning)) >= before+more, strings.Join(r.logs.with(""), "\n")
+		return len(r.logs.With(warning)) >= before+more, strings.Join(r.logs.With(""), "\n")
 	})
 	r.requireStandby(t)
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/plexsphere/leader-exporter/internal/logtest"
 	"github.com/plexsphere/leader-exporter/leader"
 	"github.com/plexsphere/leader-exporter/leader/leadertest"
 )
@@ -20,11 +21,11 @@ func stuck(t *testing.T, server *leadertest.Server) (r *replica, resume func()) 
 	t.Helper()
 	released := make(chan struct{})
 	r = newReplica(t, server.Client("stuck").Pool(t), interval, func(c *leader.Config) {
-		handler, ok := c.Logger.Handler().(*logs)
+		handler, ok := c.Logger.Handler().(*logtest.Lines)
 		if !ok {
 			t.Fatal("the replica's logger is another one")
 		}
-		c.Logger = slog.New(panicky{logs: handler, on: "acquired", do: func() { <-released }})
+		c.Logger = slog.New(panicky{Lines: handler, on: "acquired", do: func() { <-released }})
 	})
 	return r.run(t), func() { close(released) }
 }
@@ -60,8 +61,8 @@ func TestLeaderThatMakesNoCheckIsNoneAfterThreeIntervals(t *testing.T) {
 		resume()
 		synctest.Wait()
 		a.requireStandby(t)
-		if got := a.logs.with("WARN background leader lock lost"); len(got) != 1 {
-			t.Errorf("log: %q", a.logs.with(""))
+		if got := a.logs.With("WARN background leader lock lost"); len(got) != 1 {
+			t.Errorf("log: %q", a.logs.With(""))
 		}
 		b.requireLeader(t)
 	})
@@ -77,8 +78,8 @@ func TestStaleTermDoesNotComeBack(t *testing.T) {
 		synctest.Wait()
 		a.requireStandby(t)
 		requireHolder(t, server, "nobody")
-		if got := a.logs.with("no good check within 3 check intervals (15s)"); len(got) != 1 {
-			t.Errorf("log: %q", a.logs.with(""))
+		if got := a.logs.With("no good check within 3 check intervals (15s)"); len(got) != 1 {
+			t.Errorf("log: %q", a.logs.With(""))
 		}
 		time.Sleep(interval)
 		synctest.Wait()
@@ -97,7 +98,7 @@ func TestSlowChecksKeepTheTerm(t *testing.T) {
 			time.Sleep(interval)
 			a.requireLeader(t)
 		}
-		if got := a.logs.with("acquired"); len(got) != 1 {
+		if got := a.logs.With("acquired"); len(got) != 1 {
 			t.Errorf("%d terms, want 1", len(got))
 		}
 	})

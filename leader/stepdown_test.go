@@ -15,6 +15,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/plexsphere/leader-exporter/internal/logtest"
 	"github.com/plexsphere/leader-exporter/leader"
 	"github.com/plexsphere/leader-exporter/leader/leadertest"
 )
@@ -40,8 +41,8 @@ func TestStepDownHandsOverAndRests(t *testing.T) {
 		}
 		a.requireStandby(t)
 		requireHolder(t, server, "nobody")
-		if got := a.logs.with("INFO background leader lock released"); len(got) != 1 {
-			t.Errorf("log: %q", a.logs.with(""))
+		if got := a.logs.With("INFO background leader lock released"); len(got) != 1 {
+			t.Errorf("log: %q", a.logs.With(""))
 		}
 		if led := since(begin, b.IsLeader); led > interval {
 			t.Errorf("next leader after %v, want at most one interval", led)
@@ -169,7 +170,7 @@ func TestStepDownDuringAStatementWaitsForIt(t *testing.T) {
 				}
 				a.requireStandby(t)
 				requireHolder(t, server, "nobody")
-				if got, want := len(a.logs.with("acquired")), int(offset/interval); got != want {
+				if got, want := len(a.logs.With("acquired")), int(offset/interval); got != want {
 					t.Errorf("%d terms began, want %d", got, want)
 				}
 				if got := count(server, "SELECT pg_advisory_unlock"); got != 1 {
@@ -221,7 +222,7 @@ func TestEndOfRunAnswersAStepDown(t *testing.T) {
 					}
 				})
 				a := newReplica(t, pool, interval, func(c *leader.Config) {
-					c.Logger = slog.New(panicky{logs: &logs{}, on: panicsOn, do: func() { panic("boom") }})
+					c.Logger = slog.New(panicky{Lines: &logtest.Lines{}, on: panicsOn, do: func() { panic("boom") }})
 				})
 				ctx, stop := context.WithCancel(t.Context())
 				defer stop()
@@ -278,7 +279,7 @@ func TestPanicAfterTheEndOfTheTermIsNotLoggedAsAbandoned(t *testing.T) {
 		if value := <-ended; value != "boom" {
 			t.Errorf("Run panicked with %v, want boom", value)
 		}
-		if got := a.logs.with("abandoned"); len(got) != 0 {
+		if got := a.logs.With("abandoned"); len(got) != 0 {
 			t.Errorf("log: %q", got)
 		}
 	})
@@ -308,7 +309,7 @@ func TestStepDownAtTheMomentOfACheckUnlocks(t *testing.T) {
 				t.Error(err)
 			}
 		}
-		if got := a.logs.with("lock lost"); len(got) != 0 {
+		if got := a.logs.With("lock lost"); len(got) != 0 {
 			t.Errorf("%d of 500 were a loss: %s", len(got), got[0])
 		}
 	})
@@ -328,7 +329,7 @@ func TestStepDownBesideAnUnansweredStatementSaysSo(t *testing.T) {
 				host.Cut()
 				during(a)
 				if err := a.StepDown(t.Context(), 0); err == nil {
-					t.Errorf("StepDown = nil while %s holds the lock; log %q", holder(server), a.logs.with(""))
+					t.Errorf("StepDown = nil while %s holds the lock; log %q", holder(server), a.logs.With(""))
 				}
 			})
 		})

@@ -15,6 +15,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/plexsphere/leader-exporter/internal/logtest"
 	"github.com/plexsphere/leader-exporter/leader"
 	"github.com/plexsphere/leader-exporter/leader/leadertest"
 )
@@ -36,7 +37,7 @@ func TestCleanStopHandsOverWithinOneInterval(t *testing.T) {
 		}
 		a.requireStandby(t)
 		requireHolder(t, server, "nobody")
-		if got := len(a.logs.with("INFO background leader lock released")); got != 1 {
+		if got := len(a.logs.With("INFO background leader lock released")); got != 1 {
 			t.Errorf("%d lines of the released lock, want 1", got)
 		}
 		if led := since(begin, b.IsLeader); led > interval {
@@ -125,8 +126,8 @@ func TestRunReturnsInTimeWhateverTheServerDoes(t *testing.T) {
 					t.Errorf("Run = %v, %v after the cancel; want nil after 2 s and a little", err, took)
 				}
 				a.requireStandby(t)
-				if failed, lost := a.logs.with("WARN background leader unlock failed"), a.logs.with("lock lost"); len(failed) != 1 || len(lost) != 0 {
-					t.Errorf("log of a stop without an answer: %q; want the failed unlock", a.logs.with(""))
+				if failed, lost := a.logs.With("WARN background leader unlock failed"), a.logs.With("lock lost"); len(failed) != 1 || len(lost) != 0 {
+					t.Errorf("log of a stop without an answer: %q; want the failed unlock", a.logs.With(""))
 				}
 				time.Sleep(4 * interval)
 				requireHolder(t, server, "nobody")
@@ -146,7 +147,7 @@ func TestStoppingAStandbyIsSilent(t *testing.T) {
 		if err := <-b.returned; err != nil {
 			t.Errorf("Run = %v, want nil", err)
 		}
-		if lines := b.logs.with(""); len(lines) != 0 {
+		if lines := b.logs.With(""); len(lines) != 0 {
 			t.Errorf("a standby that never led logged %q", lines)
 		}
 		if got := count(server, "SELECT pg_advisory_unlock"); got != 0 {
@@ -170,7 +171,7 @@ func TestCancelWhileTheLockIsBeingGranted(t *testing.T) {
 		a.stop()
 		<-a.returned
 		requireHolder(t, server, "nobody")
-		if lines := a.logs.with("acquired"); len(lines) != 0 {
+		if lines := a.logs.With("acquired"); len(lines) != 0 {
 			t.Errorf("a term began after the cancel: %q", lines)
 		}
 	})
@@ -189,7 +190,7 @@ func TestCancelWhileConnectingReturnsAtOnce(t *testing.T) {
 		if took := time.Since(begin); took != 0 {
 			t.Errorf("Run returned %v after the cancel, want at once", took)
 		}
-		if lines := a.logs.with(""); len(lines) != 0 {
+		if lines := a.logs.With(""); len(lines) != 0 {
 			t.Errorf("a stopped attempt was logged: %q", lines)
 		}
 	})
@@ -197,13 +198,13 @@ func TestCancelWhileConnectingReturnsAtOnce(t *testing.T) {
 
 // panicky is a logger that does something on the line that contains a text.
 type panicky struct {
-	*logs
+	*logtest.Lines
 	on string
 	do func()
 }
 
 func (p panicky) Handle(ctx context.Context, r slog.Record) error {
-	err := p.logs.Handle(ctx, r)
+	err := p.Lines.Handle(ctx, r)
 	if strings.Contains(r.Message, p.on) {
 		p.do()
 	}
@@ -222,7 +223,7 @@ func TestPanicLeavesNoLockBehind(t *testing.T) {
 				armed := true
 				r := newReplica(t, server.Client("a").Pool(t), interval)
 				var term context.Context
-				handler := panicky{logs: r.logs, on: "acquired", do: func() {
+				handler := panicky{Lines: r.logs, on: "acquired", do: func() {
 					if armed {
 						ctx, cancel, _ := r.Term(context.Background())
 						t.Cleanup(cancel)
@@ -249,8 +250,8 @@ func TestPanicLeavesNoLockBehind(t *testing.T) {
 				if !errors.Is(context.Cause(term), leader.ErrLeadershipLost) {
 					t.Errorf("cause of the term's context = %v, want ErrLeadershipLost", context.Cause(term))
 				}
-				if got := r.logs.with("WARN background leader lock abandoned after a panic"); len(got) != 1 {
-					t.Errorf("log: %q", r.logs.with(""))
+				if got := r.logs.With("WARN background leader lock abandoned after a panic"); len(got) != 1 {
+					t.Errorf("log: %q", r.logs.With(""))
 				}
 				if got := count(server, "SELECT pg_advisory_unlock"); got != 0 {
 					t.Errorf("%d unlocks were sent on a connection that may be in the middle of a statement", got)
@@ -269,7 +270,7 @@ func TestPanicOfAStandbyAbandonsNothing(t *testing.T) {
 	inBubble(t, func(t *testing.T, server *leadertest.Server) {
 		server.Stop()
 		r := newReplica(t, server.Client("a").Pool(t), interval)
-		handler := panicky{logs: r.logs, on: "acquire lock connection", do: func() { panic("boom") }}
+		handler := panicky{Lines: r.logs, on: "acquire lock connection", do: func() { panic("boom") }}
 		elector, err := leader.New(leader.Config{Pool: r.pool, Logger: slog.New(handler)})
 		if err != nil {
 			t.Fatal(err)
@@ -282,7 +283,7 @@ func TestPanicOfAStandbyAbandonsNothing(t *testing.T) {
 			}()
 			_ = elector.Run(t.Context())
 		}()
-		if lines := r.logs.with("abandoned"); len(lines) != 0 {
+		if lines := r.logs.With("abandoned"); len(lines) != 0 {
 			t.Errorf("log: %q", lines)
 		}
 	})
@@ -300,7 +301,7 @@ func TestStopAtTheMomentOfACheckUnlocks(t *testing.T) {
 			}
 			cancel()
 		}
-		if got := a.logs.with("lock lost"); len(got) != 0 {
+		if got := a.logs.With("lock lost"); len(got) != 0 {
 			t.Errorf("%d of 500 were a loss: %s", len(got), got[0])
 		}
 	})
@@ -365,8 +366,8 @@ func TestDeniedUnlockIsReported(t *testing.T) {
 		server.Script("SELECT pg_advisory_unlock(1886156915, 1)", "f")
 		r.stop()
 		<-r.returned
-		if got := r.logs.with("WARN background leader unlock failed"); len(got) != 1 || !strings.Contains(got[0], "no longer held") {
-			t.Errorf("log: %q", r.logs.with(""))
+		if got := r.logs.With("WARN background leader unlock failed"); len(got) != 1 || !strings.Contains(got[0], "no longer held") {
+			t.Errorf("log: %q", r.logs.With(""))
 		}
 	})
 }

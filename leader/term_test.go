@@ -110,8 +110,8 @@ func TestDoRunsWorkOnTheLeaderOnly(t *testing.T) {
 		if ran || err != nil {
 			t.Errorf("leadership lost meanwhile: Do = %v, %v; want false, nil", ran, err)
 		}
-		if got := r.logs.with("INFO background leader work cut short by a demotion"); len(got) != 1 {
-			t.Errorf("log: %q", r.logs.with(""))
+		if got := r.logs.With("INFO background leader work cut short by a demotion"); len(got) != 1 {
+			t.Errorf("log: %q", r.logs.With(""))
 		}
 	})
 }

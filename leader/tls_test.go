@@ -67,12 +67,12 @@ func TestPostgresPassiveWaitOverTLS(t *testing.T) {
 	if err := admin.QueryRow(t.Context(), "SELECT ssl FROM pg_stat_ssl WHERE pid = $1", int32(pid)).Scan(&encrypted); err != nil || !encrypted {
 		t.Fatalf("TLS on the lock connection: %v, %v", encrypted, err)
 	}
-	if got := r.logs.with(""); len(got) != 1 {
+	if got := r.logs.With(""); len(got) != 1 {
 		t.Errorf("log: %q, want the one term", got)
 	}
 	terminate(t, admin, pid)
 	pgtest.Eventually(t, patience, "the loss with the server's reason", func() (bool, string) {
-		lost := r.logs.with("WARN background leader lock lost")
-		return len(lost) == 1 && strings.Contains(lost[0], "57P01"), strings.Join(r.logs.with(""), "\n")
+		lost := r.logs.With("WARN background leader lock lost")
+		return len(lost) == 1 && strings.Contains(lost[0], "57P01"), strings.Join(r.logs.With(""), "\n")
 	})
 }

@@ -130,7 +130,7 @@ func TestStandbyWithLoopsDoesNothing(t *testing.T) {
 		if leads || term.Err() == nil {
 			t.Errorf("Term = %v, %v; want an ended context", term.Err(), leads)
 		}
-		if lines := second.logs.with(""); len(lines) != 0 {
+		if lines := second.logs.With(""); len(lines) != 0 {
 			t.Errorf("log %q", lines)
 		}
 		if first.calls.Load() == 0 {

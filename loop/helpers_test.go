@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -13,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
 
+	"github.com/plexsphere/leader-exporter/internal/logtest"
 	"github.com/plexsphere/leader-exporter/leader/leadertest"
 	"github.com/plexsphere/leader-exporter/loop"
 )
@@ -22,52 +21,17 @@ const every = time.Minute
 
 var errBroken = errors.New("broken")
 
-// logs is a slog.Handler that keeps every line: level, message, attributes.
-type logs struct {
-	mu    sync.Mutex
-	lines []string
-}
-
-func (l *logs) Enabled(context.Context, slog.Level) bool { return true }
-func (l *logs) WithAttrs([]slog.Attr) slog.Handler       { return l }
-func (l *logs) WithGroup(string) slog.Handler            { return l }
-
-func (l *logs) Handle(_ context.Context, r slog.Record) error {
-	line := r.Level.String() + " " + r.Message
-	r.Attrs(func(a slog.Attr) bool {
-		line += " " + a.String()
-		return true
-	})
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.lines = append(l.lines, line)
-	return nil
-}
-
-// with returns the lines that contain the text.
-func (l *logs) with(text string) []string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	var found []string
-	for _, line := range l.lines {
-		if strings.Contains(line, text) {
-			found = append(found, line)
-		}
-	}
-	return found
-}
-
 // rig is what a loop under test is connected to.
 type rig struct {
 	elector  *leadertest.Elector
-	logs     *logs
+	logs     *logtest.Lines
 	registry *prometheus.Registry
 	stop     context.CancelFunc
 	returned chan error
 }
 
 func newRig() *rig {
-	return &rig{elector: &leadertest.Elector{}, logs: &logs{}, registry: prometheus.NewRegistry(), returned: make(chan error, 1)}
+	return &rig{elector: &leadertest.Elector{}, logs: &logtest.Lines{}, registry: prometheus.NewRegistry(), returned: make(chan error, 1)}
 }
 
 func (r *rig) config() loop.Config {

@@ -45,7 +45,7 @@ func TestTickerPassesOnlyWhileLeading(t *testing.T) {
 			t.Errorf("passes at %v, want %v", at, want)
 		}
 		r.requireTicks(t, 15, 0, 0, 0)
-		if lines := r.logs.with(""); len(lines) != 0 {
+		if lines := r.logs.With(""); len(lines) != 0 {
 			t.Errorf("log %q of healthy ticks", lines)
 		}
 	})
@@ -108,7 +108,7 @@ func TestStopEndsAPassByItsContext(t *testing.T) {
 			t.Errorf("Ready = %v after a stop", err)
 		}
 		r.requireTicks(t, 0, 0, 0, 1)
-		if lines := r.logs.with(""); len(lines) != 0 {
+		if lines := r.logs.With(""); len(lines) != 0 {
 			t.Errorf("log %q of a stop", lines)
 		}
 	})
@@ -139,7 +139,7 @@ func TestLostTermIsNoFailure(t *testing.T) {
 			if r.family(t, "last_success_timestamp_seconds") != nil {
 				t.Error("a pass cut short counts as a success")
 			}
-			if lines := r.logs.with(""); len(lines) != 0 {
+			if lines := r.logs.With(""); len(lines) != 0 {
 				t.Errorf("log %q", lines)
 			}
 		})
@@ -171,7 +171,7 @@ func TestFailedTickWarns(t *testing.T) {
 		}
 		r.requireTicks(t, 1, 2, 0, 0)
 		const want = "WARN background loop tick failed loop=sweep error=broken"
-		if lines := r.logs.with(""); len(lines) != 2 || lines[0] != want {
+		if lines := r.logs.With(""); len(lines) != 2 || lines[0] != want {
 			t.Errorf("log %q, want %q twice", lines, want)
 		}
 	})
@@ -207,12 +207,12 @@ func TestPanickingPassIsAFailedTick(t *testing.T) {
 				if r.running(t) != 0 {
 					t.Error("a pass that has ended still counts as running")
 				}
-				thrown := r.logs.with("ERROR background loop tick panicked loop=sweep panic=" + tc.value + " stack=goroutine ")
+				thrown := r.logs.With("ERROR background loop tick panicked loop=sweep panic=" + tc.value + " stack=goroutine ")
 				if len(thrown) != 1 || !strings.Contains(thrown[0], "ticker_test.go") {
-					t.Errorf("log %q, want one line with the stack", r.logs.with(""))
+					t.Errorf("log %q, want one line with the stack", r.logs.With(""))
 				}
-				if warned := r.logs.with("WARN background loop tick failed loop=sweep error=" + want); len(warned) != 1 || len(r.logs.with("")) != 2 {
-					t.Errorf("log %q, want the WARN line of a failed tick too", r.logs.with(""))
+				if warned := r.logs.With("WARN background loop tick failed loop=sweep error=" + want); len(warned) != 1 || len(r.logs.With("")) != 2 {
+					t.Errorf("log %q, want the WARN line of a failed tick too", r.logs.With(""))
 				}
 				pass(every)
 				if err := ticker.Ready(t.Context()); err != nil || n != 4 {
@@ -244,7 +244,7 @@ func TestPanicAfterTheTermIsLogged(t *testing.T) {
 			t.Errorf("Ready = %v, want the error of the tick before", err)
 		}
 		r.requireTicks(t, 0, 1, 1, 0)
-		if lines := r.logs.with(""); len(lines) != 2 || !strings.HasPrefix(lines[1], "ERROR background loop tick panicked") {
+		if lines := r.logs.With(""); len(lines) != 2 || !strings.HasPrefix(lines[1], "ERROR background loop tick panicked") {
 			t.Errorf("log %q", lines)
 		}
 	})

@@ -56,7 +56,7 @@ func TestWhileLeaderRunsOnceATerm(t *testing.T) {
 		pass(time.Hour)
 		require("standby again", 2, 0)
 		const want = "INFO background loop cut short by a demotion loop=sweep error=broken"
-		if lines := r.logs.with(""); len(lines) != 2 || lines[0] != want {
+		if lines := r.logs.With(""); len(lines) != 2 || lines[0] != want {
 			t.Errorf("log %q, want %q twice", lines, want)
 		}
 	})
@@ -123,7 +123,7 @@ func TestWhileLeaderPassesFailuresOn(t *testing.T) {
 		if err := <-r.returned; err != nil {
 			t.Errorf("Run = %v after its context ended", err)
 		}
-		if lines := r.logs.with(""); len(lines) != 0 {
+		if lines := r.logs.With(""); len(lines) != 0 {
 			t.Errorf("log %q", lines)
 		}
 	})

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -14,50 +13,16 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
+	"github.com/plexsphere/leader-exporter/internal/logtest"
 	"github.com/plexsphere/leader-exporter/worker"
 )
 
 var errBroken = errors.New("broken")
 
-// logs is a slog.Handler that keeps every line: level, message, attributes.
-type logs struct {
-	mu    sync.Mutex
-	lines []string
-}
-
-func (l *logs) Enabled(context.Context, slog.Level) bool { return true }
-func (l *logs) WithAttrs([]slog.Attr) slog.Handler       { return l }
-func (l *logs) WithGroup(string) slog.Handler            { return l }
-
-func (l *logs) Handle(_ context.Context, r slog.Record) error {
-	line := r.Level.String() + " " + r.Message
-	r.Attrs(func(a slog.Attr) bool {
-		line += " " + a.String()
-		return true
-	})
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.lines = append(l.lines, line)
-	return nil
-}
-
-// with returns the lines that contain the text.
-func (l *logs) with(text string) []string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	var found []string
-	for _, line := range l.lines {
-		if strings.Contains(line, text) {
-			found = append(found, line)
-		}
-	}
-	return found
-}
-
 // supervised is a Supervisor with what a test wants to look at.
 type supervised struct {
 	*worker.Supervisor
-	logs     *logs
+	logs     *logtest.Lines
 	registry *prometheus.Registry
 	stop     context.CancelFunc
 	returned chan error
@@ -65,7 +30,7 @@ type supervised struct {
 
 func newSupervised(t *testing.T, cfg worker.Config) *supervised {
 	t.Helper()
-	s := &supervised{logs: &logs{}, registry: prometheus.NewRegistry(), returned: make(chan error, 1)}
+	s := &supervised{logs: &logtest.Lines{}, registry: prometheus.NewRegistry(), returned: make(chan error, 1)}
 	cfg.Logger, cfg.Registerer = slog.New(s.logs), s.registry
 	var err error
 	if s.Supervisor, err = worker.New(cfg); err != nil {

@@ -44,7 +44,7 @@ func TestRunStartsAllAndEndsWithItsContext(t *testing.T) {
 			t.Errorf("Run = %v after %v, want nil once the last worker has ended", err, time.Since(begun))
 		}
 		s.requireMetrics(t, "a", 0, 0, 0)
-		if lines := s.logs.with(""); len(lines) != 0 {
+		if lines := s.logs.With(""); len(lines) != 0 {
 			t.Errorf("a clean stop logged %q", lines)
 		}
 	})
@@ -90,9 +90,9 @@ func TestFailuresRestartWithGrowingBackoff(t *testing.T) {
 				if bystander != 1 {
 					t.Errorf("the other worker was started %d times", bystander)
 				}
-				panics, failures := s.logs.with("background worker panicked"), s.logs.with("WARN background worker failed worker=victim ")
+				panics, failures := s.logs.With("background worker panicked"), s.logs.With("WARN background worker failed worker=victim ")
 				if len(panics) != tc.panics || len(failures) != 6 {
-					t.Fatalf("log:\n%s", strings.Join(s.logs.with(""), "\n"))
+					t.Fatalf("log:\n%s", strings.Join(s.logs.With(""), "\n"))
 				}
 				if tc.panics > 0 && (!strings.Contains(panics[0], tc.logged) || !strings.Contains(panics[0], "supervisor_test.go")) {
 					t.Errorf("line %q; want %q and a stack that shows where", panics[0], tc.logged)
@@ -160,7 +160,7 @@ worker "other" has exhausted its budget of 3 restarts within 1m0s: panic: broken
 			}
 		}
 		const line = "ERROR background worker exhausted its restart budget worker=victim error=start 4: broken restarts=3 window=1m0s"
-		if got := s.logs.with("exhausted its restart budget"); len(got) != 2 || !slices.Contains(got, line) {
+		if got := s.logs.With("exhausted its restart budget"); len(got) != 2 || !slices.Contains(got, line) {
 			t.Errorf("log %q, want %q in it", got, line)
 		}
 	})
@@ -220,9 +220,9 @@ func TestFailureDuringTheStopIsLoggedOnce(t *testing.T) {
 		synctest.Wait()
 		s.stop()
 		<-s.returned
-		lines := s.logs.with("WARN background worker failed")
-		if len(lines) != 2 || len(s.logs.with("worker=wrapped")) != 0 || len(s.logs.with("panicked worker=thrown")) != 1 {
-			t.Errorf("log %q", s.logs.with(""))
+		lines := s.logs.With("WARN background worker failed")
+		if len(lines) != 2 || len(s.logs.With("worker=wrapped")) != 0 || len(s.logs.With("panicked worker=thrown")) != 1 {
+			t.Errorf("log %q", s.logs.With(""))
 		}
 		s.requireMetrics(t, "torn", 0, 0, 0)
 		s.requireMetrics(t, "thrown", 0, 0, 1)
@@ -250,8 +250,8 @@ func TestStoppedWorkerMayReturnTheCause(t *testing.T) {
 		s.add(t, "error", func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() })
 		ctx, cancel := context.WithCancelCause(t.Context())
 		time.AfterFunc(time.Second, func() { cancel(errBroken) })
-		if err := s.Run(ctx); err != nil || len(s.logs.with("")) != 0 {
-			t.Errorf("Run = %v, log %q", err, s.logs.with(""))
+		if err := s.Run(ctx); err != nil || len(s.logs.With("")) != 0 {
+			t.Errorf("Run = %v, log %q", err, s.logs.With(""))
 		}
 	})
 }
@@ -284,8 +284,8 @@ func TestFinishedWorkerIsNotRestarted(t *testing.T) {
 			t.Errorf("Ready = %v after %d starts", err, starts)
 		}
 		s.requireMetrics(t, "done", 0, 0, 0)
-		if got := s.logs.with("INFO background worker finished worker=done"); len(got) != 1 {
-			t.Errorf("log %q", s.logs.with(""))
+		if got := s.logs.With("INFO background worker finished worker=done"); len(got) != 1 {
+			t.Errorf("log %q", s.logs.With(""))
 		}
 		select {
 		case err := <-s.returned:
@@ -314,8 +314,8 @@ func TestRunNamesWhatDoesNotStop(t *testing.T) {
 		if err == nil || err.Error() != want || time.Since(begun) != 3*time.Second {
 			t.Errorf("Run = %v after %v, want %s", err, time.Since(begun), want)
 		}
-		if got := s.logs.with("WARN background workers ignore the end of their context workers="); len(got) != 1 {
-			t.Errorf("log %q", s.logs.with(""))
+		if got := s.logs.With("WARN background workers ignore the end of their context workers="); len(got) != 1 {
+			t.Errorf("log %q", s.logs.With(""))
 		}
 	})
 }

@@ -30,6 +30,7 @@ func mayImport() map[string][]string {
 		"internal/pgserver/pgtest":    {"internal/pgserver"},
 		"internal/pgbouncer":          {"internal/child", "internal/pgserver"},
 		"internal/golden":             nil,
+		"internal/logtest":            nil,
 		"internal/arch":               nil,
 		"internal/readme":             nil,
 		"internal/syncbuf":            nil,
