@@ -13,7 +13,7 @@ import (
 type books struct {
 	cfg   Config
 	terms map[book]*terms
-	named map[book]bool // watched by its name, and not there as of the last answer
+	gone  map[book]bool // watched by its name, and not there as of the last answer
 }
 
 // book names one of them.
@@ -24,8 +24,8 @@ type book struct {
 
 func newBooks(cfg Config) books { return books{cfg: cfg, terms: make(map[book]*terms)} }
 
-// enter notes a poll, which came an interval after the last one. A hot standby's locks are its own, so it tells nothing; nor is anything known of a time in which this
-// process itself stood still.
+// enter notes a poll, which came an interval after the last one. A hot standby's locks are its own, so it tells nothing; nor is
+// anything known of a time in which this process itself stood still.
 func (b *books) enter(got answer, known bool, at time.Time, interval time.Duration) {
 	if !known {
 		for _, t := range b.terms {
@@ -33,10 +33,12 @@ func (b *books) enter(got answer, known bool, at time.Time, interval time.Durati
 		}
 		return
 	}
-	b.named = make(map[book]bool)
+	b.gone = make(map[book]bool)
 	for i, lock := range b.cfg.Locks {
 		for _, datname := range lock.Databases {
-			b.named[book{i, datname}] = datname != AllDatabases
+			if datname != AllDatabases {
+				b.gone[book{i, datname}] = true
+			}
 		}
 	}
 	seen := make(map[book]bool)
@@ -47,7 +49,7 @@ func (b *books) enter(got answer, known bool, at time.Time, interval time.Durati
 			}
 			id := book{i, database.datname}
 			seen[id] = true
-			delete(b.named, id)
+			delete(b.gone, id)
 			o := database.observations[i]
 			o.at, o.serverNow = at, got.serverNow
 			b.enterOne(id, o, staleAfter*interval+b.cfg.PollTimeout)
@@ -56,7 +58,7 @@ func (b *books) enter(got answer, known bool, at time.Time, interval time.Durati
 	for id, t := range b.terms {
 		switch {
 		case seen[id]:
-		case b.named[id]:
+		case b.gone[id]:
 			t.unanswered() // its counters go on when it comes back
 		default:
 			delete(b.terms, id)
@@ -108,10 +110,8 @@ func (b *books) missing() error {
 // absent returns the databases that are watched by their name and were not there at the last answer.
 func (b *books) absent() []string {
 	var names []string
-	for id, absent := range b.named {
-		if absent {
-			names = append(names, id.datname)
-		}
+	for id := range b.gone {
+		names = append(names, id.datname)
 	}
 	slices.Sort(names)
 	return slices.Compact(names)

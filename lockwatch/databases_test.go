@@ -1,9 +1,7 @@
 package lockwatch_test
 
 import (
-	"context"
 	"fmt"
-	"log/slog"
 	"math/rand/v2"
 	"strings"
 	"testing"
@@ -22,28 +20,12 @@ import (
 // until the test ends.
 func watchLocks(t *testing.T, server *pgserver.Server, every time.Duration, share float64, locks ...lockwatch.Lock) (*lockwatch.Watcher, *syncbuf.Buffer) {
 	t.Helper()
-	log := &syncbuf.Buffer{}
-	w, err := lockwatch.New(lockwatch.Config{
+	return run(t, lockwatch.Config{
 		ConnConfig:   func() (*pgx.ConnConfig, error) { return pgx.ParseConfig(server.DSN("postgres")) },
 		Locks:        locks,
 		PollInterval: every,
 		MaxDutyCycle: share,
-		Logger:       slog.New(slog.NewTextHandler(log, nil)),
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, cancel := context.WithCancel(context.Background())
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		_ = w.Run(ctx)
-	}()
-	t.Cleanup(func() {
-		cancel()
-		<-done
-	})
-	return w, log
 }
 
 // state returns what the snapshot says of the lock in the database.

@@ -35,14 +35,20 @@ func watch(t *testing.T, dsn string) (*lockwatch.Watcher, *syncbuf.Buffer) {
 // watchConfig is watch for what no connection string can say.
 func watchConfig(t *testing.T, connConfig func() (*pgx.ConnConfig, error)) (*lockwatch.Watcher, *syncbuf.Buffer) {
 	t.Helper()
-	log := &syncbuf.Buffer{}
-	w, err := lockwatch.New(lockwatch.Config{
+	return run(t, lockwatch.Config{
 		ConnConfig:   connConfig,
 		Locks:        []lockwatch.Lock{{Name: "background-leader", Key: lockkey.BackgroundLeader()}},
 		PollInterval: pollInterval,
 		MaxDutyCycle: 1, // these tests want to see soon
-		Logger:       slog.New(slog.NewTextHandler(log, nil)),
 	})
+}
+
+// run runs a watcher until the test ends, and keeps what it logs.
+func run(t *testing.T, cfg lockwatch.Config) (*lockwatch.Watcher, *syncbuf.Buffer) {
+	t.Helper()
+	log := &syncbuf.Buffer{}
+	cfg.Logger = slog.New(slog.NewTextHandler(log, nil))
+	w, err := lockwatch.New(cfg)
 	if err != nil {
 		t.Fatal(err)
 	}
