@@ -49,9 +49,9 @@ type spec struct {
 	pollInterval, pollTimeout time.Duration
 }
 
-// newFleet returns a fleet without targets.
+// newFleet returns a fleet that has not loaded its targets yet.
 func newFleet(opts options, logger *slog.Logger) *fleet {
-	f := &fleet{
+	return &fleet{
 		opts: opts, logger: logger, members: make(map[string]*member),
 		reloaded: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "leader_exporter_config_last_reload_successful", Help: "1 if the last attempt to load the configuration succeeded, else 0.",
@@ -60,8 +60,6 @@ func newFleet(opts options, logger *slog.Logger) *fleet {
 			Name: "leader_exporter_config_last_reload_success_timestamp_seconds", Help: "When the configuration was last loaded.",
 		}),
 	}
-	f.publish()
-	return f
 }
 
 // load reads the configuration and makes the fleet follow it. After an error everything is as before. A watcher that is not the
@@ -140,7 +138,7 @@ func (f *fleet) publish() {
 	f.gatherer.Store(registry)
 }
 
-// Gather implements prometheus.Gatherer over the present targets.
+// Gather implements prometheus.Gatherer over the present targets, once some were loaded.
 func (f *fleet) Gather() ([]*dto.MetricFamily, error) { return f.gatherer.Load().Gather() }
 
 // close ends all watchers.

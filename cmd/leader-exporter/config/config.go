@@ -46,7 +46,7 @@ func Load(path string) (Config, error) {
 			return Config{}, err
 		}
 		return Config{Targets: []Target{{
-			Name: DefaultTarget, Source: source, Locks: []lockwatch.Lock{{Name: DefaultLock, Key: lockkey.BackgroundLeader()}},
+			Name: DefaultTarget, Source: source, Locks: defaultLocks(),
 		}}}, nil
 	}
 	content, err := os.ReadFile(path)
@@ -54,6 +54,11 @@ func Load(path string) (Config, error) {
 		return Config{}, fmt.Errorf("--config.file: %w", err)
 	}
 	return parse(path, content)
+}
+
+// defaultLocks are those of a target that names none.
+func defaultLocks() []lockwatch.Lock {
+	return []lockwatch.Lock{{Name: DefaultLock, Key: lockkey.BackgroundLeader()}}
 }
 
 // parse reads the content of the file.
@@ -74,7 +79,8 @@ func parse(path string, content []byte) (Config, error) {
 		"poll_interval":  func(n *yaml.Node, at string) { c.PollInterval = d.duration(n, at) },
 		"poll_timeout":   func(n *yaml.Node, at string) { c.PollTimeout = d.duration(n, at) },
 		"targets": func(n *yaml.Node, at string) {
-			d.sequence(n, at, func(n *yaml.Node, at string) { c.Targets = append(c.Targets, d.target(n, at)) })
+			names := make(map[string]bool)
+			d.sequence(n, at, func(n *yaml.Node, at string) { c.Targets = append(c.Targets, d.target(n, at, names)) })
 		},
 	})
 	if len(c.Targets) == 0 && d.err() == nil {
@@ -91,12 +97,12 @@ func withoutValues(err error) string {
 	return "not valid YAML"
 }
 
-// target reads one of targets.
-func (d *decoder) target(n *yaml.Node, at string) Target {
+// target reads one of targets, beside those of the names.
+func (d *decoder) target(n *yaml.Node, at string, names map[string]bool) Target {
 	t := Target{Labels: make(map[string]string)}
 	sources, before := 0, len(d.problems)
 	d.mapping(n, at, map[string]func(*yaml.Node, string){
-		"name": func(n *yaml.Node, at string) { t.Name = d.unique("target", n, at) },
+		"name": func(n *yaml.Node, at string) { t.Name = d.unique(n, at, names, "target") },
 		"dsn": func(n *yaml.Node, at string) {
 			sources++
 			t.Source.Origin, t.Source.DSN = d.place(n, at), d.filled(n, at)
@@ -129,7 +135,7 @@ func (d *decoder) target(n *yaml.Node, at string) Target {
 		d.problem(n, "%s: dsn and dsn_file exclude each other", at)
 	}
 	if len(t.Locks) == 0 {
-		t.Locks = []lockwatch.Lock{{Name: DefaultLock, Key: lockkey.BackgroundLeader()}}
+		t.Locks = defaultLocks()
 	}
 	return t
 }
@@ -158,18 +164,12 @@ func (d *decoder) labels(n *yaml.Node, at string, into map[string]string) {
 	})
 }
 
-// lock reads one of the locks of a target.
+// lock reads one of the locks of a target, beside those of the names.
 func (d *decoder) lock(n *yaml.Node, at string, names map[string]bool) lockwatch.Lock {
 	var l lockwatch.Lock
 	hasKey := false
 	d.mapping(n, at, map[string]func(*yaml.Node, string){
-		"name": func(n *yaml.Node, at string) {
-			l.Name = d.text(n, at)
-			if names[l.Name] {
-				d.problem(n, "%s: %q is the name of another lock of the target", at, l.Name)
-			}
-			names[l.Name] = true
-		},
+		"name": func(n *yaml.Node, at string) { l.Name = d.unique(n, at, names, "lock of the target") },
 		"key": func(n *yaml.Node, at string) {
 			hasKey = true
 			key, err := lockkey.Parse(d.text(n, at))

@@ -18,7 +18,6 @@ import (
 type decoder struct {
 	path     string
 	problems []string
-	targets  map[string]bool // names of targets so far
 }
 
 // problem notes what is wrong at a node. It must not repeat values that may be secret.
@@ -148,16 +147,13 @@ func (d *decoder) duration(n *yaml.Node, at string) time.Duration {
 	return value
 }
 
-// unique reads a name that no other target has.
-func (d *decoder) unique(what string, n *yaml.Node, at string) string {
+// unique reads a name that none of its kind has yet.
+func (d *decoder) unique(n *yaml.Node, at string, names map[string]bool, kind string) string {
 	name := d.text(n, at)
-	if d.targets == nil {
-		d.targets = make(map[string]bool)
+	if names[name] {
+		d.problem(n, "%s: %q is the name of another %s", at, name, kind)
 	}
-	if d.targets[name] {
-		d.problem(n, "%s: %q is the name of another %s", at, name, what)
-	}
-	d.targets[name] = true
+	names[name] = true
 	return name
 }
 
