@@ -1,13 +1,7 @@
 package leader_test
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
-	"crypto/x509"
-	"encoding/pem"
-	"math/big"
 	"strings"
 	"testing"
 	"time"
@@ -16,36 +10,20 @@ import (
 
 	"github.com/plexsphere/leader-exporter/internal/pgserver"
 	"github.com/plexsphere/leader-exporter/internal/pgserver/pgtest"
+	"github.com/plexsphere/leader-exporter/internal/selfsigned"
 )
-
-// certificate makes a key and a certificate that it signed itself, as PEM.
-func certificate(t *testing.T) (cert, key string) {
-	t.Helper()
-	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour)}
-	signed, err := x509.CreateCertificate(rand.Reader, template, template, &private.PublicKey, private)
-	if err != nil {
-		t.Fatal(err)
-	}
-	encoded, err := x509.MarshalPKCS8PrivateKey(private)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: signed})),
-		string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: encoded}))
-}
 
 // R20: over TLS too, a wait that ends with the next check leaves the connection whole, and a session that the server ends is
 // noticed between two checks.
 func TestPostgresPassiveWaitOverTLS(t *testing.T) {
 	t.Parallel()
-	cert, key := certificate(t)
+	cert, key, err := selfsigned.Certificate()
+	if err != nil {
+		t.Fatal(err)
+	}
 	server := pgtest.Cluster(t, pgserver.Options{
 		Settings: map[string]string{"ssl": "on", "ssl_cert_file": "server.crt", "ssl_key_file": "server.key"},
-		Files:    map[string]string{"server.crt": cert, "server.key": key},
+		Files:    map[string]string{"server.crt": string(cert), "server.key": string(key)},
 	})
 	db := &pgtest.DB{DSN: server.DSN("postgres")}
 	admin := db.Connect(t)

@@ -93,7 +93,7 @@ func TestBlackHoledTargetHoldsUpNothing(t *testing.T) {
 	defer hole.Close()
 	db := pgtest.Database(t)
 	hold(t, db.DSN)
-	file := newConfigFile(t, fmt.Sprintf("targets:\n  - {name: good, dsn: '%s'}\n  - {name: hole, dsn: 'postgres://postgres@%s/postgres?sslmode=disable'}\n",
+	file := newTestFile(t, fmt.Sprintf("targets:\n  - {name: good, dsn: '%s'}\n  - {name: hole, dsn: 'postgres://postgres@%s/postgres?sslmode=disable'}\n",
 		db.DSN, hole.Addr()))
 	e := startExporter(t, "--config.file="+string(file), "--poll.timeout=500ms")
 	e.awaitMetrics(t, []string{`leader_lock_held{.*target="good"} 1`, `poll_failures_total{reason="timeout",target="hole"} [1-9]`})
@@ -126,7 +126,7 @@ func TestServersOnIPv6(t *testing.T) {
 	inURL := fmt.Sprintf("postgres://postgres@[::1]:%d/postgres?sslmode=disable", server.Port())
 	inKeywords := fmt.Sprintf("host=::1 port=%d user=postgres dbname=postgres sslmode=disable", server.Port())
 	hold(t, inURL)
-	file := newConfigFile(t, fmt.Sprintf("targets:\n  - {name: url, dsn: '%s'}\n  - {name: keywords, dsn: '%s'}\n", inURL, inKeywords))
+	file := newTestFile(t, fmt.Sprintf("targets:\n  - {name: url, dsn: '%s'}\n  - {name: keywords, dsn: '%s'}\n", inURL, inKeywords))
 	e := startExporter(t, "--config.file="+string(file))
 	e.awaitMetrics(t, []string{
 		`leader_lock_holder_info{.*client_addr="::1".*target="url".*} 1`, `leader_lock_holder_info{.*client_addr="::1".*target="keywords".*} 1`,

@@ -19,17 +19,17 @@ import (
 	"github.com/plexsphere/leader-exporter/internal/pgserver/pgtest"
 )
 
-// configFile is a configuration that a test rewrites.
-type configFile string
+// testFile is a file, such as a configuration or a password, that a test may rewrite.
+type testFile string
 
-func newConfigFile(t *testing.T, content string) configFile {
+func newTestFile(t *testing.T, content string) testFile {
 	t.Helper()
-	f := configFile(filepath.Join(t.TempDir(), "exporter.yml"))
+	f := testFile(filepath.Join(t.TempDir(), "file"))
 	f.write(t, content)
 	return f
 }
 
-func (f configFile) write(t *testing.T, content string) {
+func (f testFile) write(t *testing.T, content string) {
 	t.Helper()
 	if err := os.WriteFile(string(f), []byte(content), 0o600); err != nil {
 		t.Fatal(err)
@@ -73,7 +73,7 @@ func hold(t *testing.T, dsn string) *pgx.Conn {
 func TestTargetsDoNotDisturbEachOther(t *testing.T) {
 	db := pgtest.Database(t)
 	hold(t, db.DSN)
-	file := newConfigFile(t, fmt.Sprintf(`
+	file := newTestFile(t, fmt.Sprintf(`
 targets:
   - {name: up, dsn: '%s', labels: {deployment: eu}}
   - {name: down, dsn: 'postgres://postgres@%s/postgres?sslmode=disable', labels: {deployment: us}}
@@ -91,7 +91,7 @@ targets:
 func TestReloadKeepsTheLastGoodConfigAndWhatTargetsKnow(t *testing.T) {
 	first, second := pgtest.Database(t), pgtest.Database(t)
 	target := func(name, dsn string) string { return fmt.Sprintf("  - {name: %s, dsn: '%s'}\n", name, dsn) }
-	file := newConfigFile(t, "targets:\n"+target("a", first.DSN))
+	file := newTestFile(t, "targets:\n"+target("a", first.DSN))
 	e := startExporter(t, "--config.file="+string(file), "--web.enable-lifecycle")
 	for range 3 { // terms that only this process has seen
 		conn := hold(t, first.DSN)
@@ -142,7 +142,7 @@ func TestReloadByHTTPIsOffByDefault(t *testing.T) {
 func TestLoadReloadsBesideScrapes(t *testing.T) {
 	db := pgtest.Database(t)
 	target := func(i int) string { return fmt.Sprintf("  - {name: t%d, dsn: '%s'}\n", i, db.DSN) }
-	file := newConfigFile(t, "targets:\n"+target(0))
+	file := newTestFile(t, "targets:\n"+target(0))
 	hold(t, db.DSN)
 	e := startExporter(t, "--config.file="+string(file), "--web.enable-lifecycle")
 	e.awaitMetrics(t, []string{`leader_lock_held{.*target="t0"} 1`})
@@ -186,8 +186,8 @@ func TestRotatedPasswordIsReadAtTheNextConnect(t *testing.T) {
 		t.Fatal(err)
 	}
 	rotate("first")
-	secret := newConfigFile(t, "first\n")
-	file := newConfigFile(t, fmt.Sprintf("targets:\n  - {name: a, dsn: '%s', password_file: %s}\n",
+	secret := newTestFile(t, "first\n")
+	file := newTestFile(t, fmt.Sprintf("targets:\n  - {name: a, dsn: '%s', password_file: %s}\n",
 		strings.Replace(server.DSN("postgres"), "postgres@", "watcher@", 1), secret))
 	e := startExporter(t, "--config.file="+string(file))
 	e.awaitMetrics(t, []string{`leader_lock_up{target="a"} 1`})

@@ -4,8 +4,6 @@ import (
 	"context"
 	"io"
 	"net/url"
-	"os"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -116,16 +114,9 @@ func TestAwkwardPasswordsWork(t *testing.T) {
 	}
 	plain := strings.Replace(server.DSN("postgres"), "postgres@", "watcher@", 1)
 	inURL := strings.Replace(server.DSN("postgres"), "postgres@", url.UserPassword("watcher", password).String()+"@", 1)
-	write := func(name, content string) string {
-		path := filepath.Join(t.TempDir(), name)
-		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
-			t.Fatal(err)
-		}
-		return path
-	}
 	for name, env := range map[string]map[string]string{
-		"password file": {"LEADER_EXPORTER_DSN": plain, "LEADER_EXPORTER_PASSWORD_FILE": write("password", password+"\n")},
-		"DSN file":      {"LEADER_EXPORTER_DSN_FILE": write("dsn", inURL+"\n")},
+		"password file": {"LEADER_EXPORTER_DSN": plain, "LEADER_EXPORTER_PASSWORD_FILE": string(newTestFile(t, password+"\n"))},
+		"DSN file":      {"LEADER_EXPORTER_DSN_FILE": string(newTestFile(t, inURL+"\n"))},
 		"PGPASSWORD":    {"LEADER_EXPORTER_DSN": plain, "PGPASSWORD": password},
 	} {
 		t.Run(name, func(t *testing.T) {

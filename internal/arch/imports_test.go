@@ -33,6 +33,7 @@ func mayImport() map[string][]string {
 		"internal/logtest":            nil,
 		"internal/arch":               nil,
 		"internal/readme":             nil,
+		"internal/selfsigned":         nil,
 		"internal/syncbuf":            nil,
 	}
 }
