@@ -29,17 +29,19 @@ type Config struct {
 	Name string
 
 	// Every is the time from one tick of a Ticker to the next; there it is required. For a WhileLeader it is how often a
-	// standby asks whether it leads by now, which costs nothing worth a longer wait; zero and negative mean a second.
+	// standby asks whether it leads by now, so how late the call may come in a term; asking costs nothing worth a longer wait.
+	// Zero and negative mean a second there.
 	Every time.Duration
 
-	// Leader is asked before anything is called. Required.
+	// Leader is asked before anything is called. Required; a nil pointer in it is not noticed.
 	Leader Leader
 
-	// Logger receives one line per failed tick. Nil means slog.Default().
+	// Logger receives one line per failed tick, one more per panic, and one per call that a demotion cut short. Nil means
+	// slog.Default().
 	Logger *slog.Logger
 
 	// Registerer receives the metrics plexsphere_background_loop_..., with the label loop. Nil registers none. All loops of a
-	// process share one Registerer, on which each has a name of its own.
+	// process share one Registerer, on which each must have a name of its own; that is not checked.
 	Registerer prometheus.Registerer
 }
 

@@ -30,5 +30,5 @@
 //
 // The election has an overlap (see package leader): for its length two replicas may run the same pass, so passes write by
 // compare-and-set statements. A pass that ignores its context goes on when the term has ended, and its loop with it. Ready
-// tells of ticks that ended; a pass that hangs shows in plexsphere_background_loop_running and in the age of the last success.
+// tells of ticks that ended; a pass that hangs shows by plexsphere_background_loop_running, which stays 1.
 package loop

@@ -63,12 +63,13 @@ func serve(ctx context.Context, database string, registerer prometheus.Registere
 	return supervisor.Run(ctx)
 }
 
-// A worker that is beyond help hands the background work to another replica, and keeps away for an hour.
+// A worker that is beyond help hands the background work to another replica, for as long as this process lives.
 func Example_stepDownWhenExhausted() {
 	var elector *leader.Elector // made with leader.New
 	supervisor, err := worker.New(worker.Config{
 		OnExhausted: func(ctx context.Context, _ string, _ error) {
-			_ = elector.StepDown(ctx, time.Hour) // the elector logs an unlock that fails
+			const forever = 100 * 365 * 24 * time.Hour
+			_ = elector.StepDown(ctx, forever) // the elector logs an unlock that fails
 		},
 	})
 	_, _ = supervisor, err

@@ -15,7 +15,7 @@ const (
 	resultOK    result = "ok"
 	resultError result = "error"
 	resultPanic result = "panic"
-	resultLost  result = "lost" // the term or the loop ended meanwhile
+	resultLost  result = "lost" // the term ended meanwhile, or the loop did and the pass returned an error
 )
 
 // metrics are those of all loops on one Registerer. Each has the label loop.
@@ -32,7 +32,7 @@ func register(reg prometheus.Registerer, loop string) (*metrics, error) {
 	m := &metrics{
 		ticks: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "plexsphere_background_loop_ticks_total",
-			Help: "Passes that this replica made while it led, by result: ok, error, panic, or lost, which is one that the end of its term or of the process cut short.",
+			Help: "Passes that this replica made while it led, by result: ok, error, panic, or lost, which is one during which the term or the process ended.",
 		}, []string{"loop", "result"}),
 		duration: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name:    "plexsphere_background_loop_tick_duration_seconds",

@@ -36,7 +36,8 @@ func NewWhileLeader(cfg Config, run func(ctx context.Context) error) (*WhileLead
 
 // Run calls the function once in each term of this replica, with a context of the term, until ctx ends; it then returns nil. A
 // function that returns nil earlier is done for its term. Its error, if it returns one during its term, ends Run, which returns
-// it: run a WhileLeader under a worker.Supervisor, which calls Run again. An error after the term was lost is no failure. A
+// it: run a WhileLeader under a worker.Supervisor, which calls Run again. An error after the term was lost is no failure, and one after the
+// end of ctx is dropped. A
 // panic goes on to the caller. Run may be called again after it has returned or panicked; a call while another one runs returns
 // an error.
 func (w *WhileLeader) Run(ctx context.Context) error {

@@ -29,22 +29,26 @@ type Config struct {
 	MaxBackoff time.Duration
 
 	// Restarts is the budget: how many restarts a worker gets within Window. One that fails once more is exhausted, and is
-	// not started again. Zero means DefaultRestarts; a negative value means no restart at all.
+	// not started again. Zero means DefaultRestarts; a negative value means no restart at all. The backoffs of so many must
+	// fit into Window, else New returns an error: more restarts need a longer Window or shorter backoffs.
 	Restarts int
 
 	// Window is the time that counts for Restarts, up to the present. Zero and negative mean DefaultWindow.
 	Window time.Duration
 
 	// StopTimeout is how long Run waits for its workers after its context has ended. Zero means DefaultStopTimeout; with a
-	// negative value Run waits for as long as they take.
+	// negative value Run waits for as long as they take. What a worker holds that outlasts it stays held: pgxpool.Pool.Close,
+	// for one, waits for its connection.
 	StopTimeout time.Duration
 
-	// OnExhausted, unless nil, is called once for each worker that has spent its budget, with the error of its last failure.
+	// OnExhausted, unless nil, is called once for each worker that has spent its budget, with the error of its last failure. The
+	// worker stays exhausted: a step-down asked for here should outlast the process.
 	// ctx is Run's. It may block, for example in Elector.StepDown: only the exhausted worker's own goroutine waits for it; calls
 	// for two workers may overlap. A panic in it is logged and counted as the worker's own.
 	OnExhausted func(ctx context.Context, worker string, err error)
 
-	// Logger receives one line per failure. Nil means slog.Default().
+	// Logger receives one line per failure, one more per panic, and one for a worker that is finished, exhausted, or does not
+	// stop. Nil means slog.Default().
 	Logger *slog.Logger
 
 	// Registerer receives plexsphere_worker_up, plexsphere_worker_restarts_total and plexsphere_worker_panics_total, each with

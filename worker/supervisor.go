@@ -66,7 +66,7 @@ func (s *Supervisor) refusalLocked(name string, isNil bool) error {
 	return nil
 }
 
-// Run starts all workers in the order of Add and keeps them running until ctx ends. It then waits for them and returns nil, or
+// Run starts all workers and keeps them running until ctx ends. It then waits for them and returns nil, or
 // after Config.StopTimeout an error that names those that still run. It goes on when every worker is finished or exhausted. A
 // Supervisor runs once: a second call returns an error.
 func (s *Supervisor) Run(ctx context.Context) error {
@@ -112,6 +112,9 @@ func (s *Supervisor) awaitEnd(ctx context.Context, ended <-chan struct{}) error 
 	case <-late:
 	}
 	stuck := s.namesOf(func(w *worker) bool { return w.alive })
+	if len(stuck) == 0 {
+		return nil // the last one ended in the same moment
+	}
 	s.config.Logger.WarnContext(ctx, "background workers ignore the end of their context", slog.Any("workers", stuck))
 	return fmt.Errorf("worker: run: still running %v after the end of the context: %s", s.config.StopTimeout, strings.Join(stuck, ", "))
 }

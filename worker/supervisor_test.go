@@ -18,7 +18,7 @@ import (
 	"github.com/plexsphere/leader-exporter/worker"
 )
 
-// W1: all workers start together, in the order of Add, and end with the context.
+// W1: all workers start together, and end with the context.
 func TestRunStartsAllAndEndsWithItsContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSupervised(t, worker.Config{})
@@ -316,6 +316,23 @@ func TestRunNamesWhatDoesNotStop(t *testing.T) {
 		}
 		if got := s.logs.With("WARN background workers ignore the end of their context workers="); len(got) != 1 {
 			t.Errorf("log %q", s.logs.With(""))
+		}
+	})
+}
+
+// W7: a worker that ends in the very moment of the timeout is not blamed, and nor is nobody.
+func TestWorkerThatEndsWithTheTimeoutIsNotNamed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for range 100 { // two goroutines race at each
+			s := newSupervised(t, worker.Config{StopTimeout: time.Second})
+			s.add(t, "punctual", func(ctx context.Context) error { <-ctx.Done(); time.Sleep(time.Second); return nil })
+			s.run(t)
+			synctest.Wait()
+			s.stop()
+			if err := <-s.returned; err != nil && !strings.HasSuffix(err.Error(), ": punctual") {
+				t.Fatalf("Run = %v, and names nobody", err)
+			}
+			synctest.Wait()
 		}
 	})
 }

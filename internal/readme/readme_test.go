@@ -89,7 +89,7 @@ func TestTheExportersCommands(t *testing.T) {
 	}
 }
 
-// The Go lines are lines of the examples, which are compiled.
+// The Go shown is a part of the examples, as it stands there, and so it is compiled.
 func TestTheGoLinesAreTheExamples(t *testing.T) {
 	for document, source := range map[string]string{
 		"README.md":     "leader/example_test.go",
@@ -104,13 +104,20 @@ func TestTheGoLinesAreTheExamples(t *testing.T) {
 			t.Fatalf("%s shows no Go", document)
 		}
 		for _, block := range shown {
-			for line := range strings.Lines(block) {
-				if !strings.Contains(string(example), strings.TrimSpace(line)) {
-					t.Errorf("%s: not in %s: %s", document, source, line)
-				}
+			if !strings.Contains(unindented(string(example)), unindented(block)) {
+				t.Errorf("%s: not in %s as it stands:\n%s", document, source, block)
 			}
 		}
 	}
+}
+
+// unindented returns the text without the white space around its lines.
+func unindented(text string) string {
+	var lines strings.Builder
+	for line := range strings.Lines(text) {
+		lines.WriteString(strings.TrimSpace(line) + "\n")
+	}
+	return lines.String()
 }
 
 // Prometheus accepts the configuration.
