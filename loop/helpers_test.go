@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -129,6 +130,16 @@ func (r *rig) running(t *testing.T) float64 {
 func pass(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
+}
+
+// unless returns a pass that succeeds unless fails is set.
+func unless(fails *atomic.Bool) func(ctx context.Context) error {
+	return func(context.Context) error {
+		if fails.Load() {
+			return errBroken
+		}
+		return nil
+	}
 }
 
 // untilStop is a function that does nothing, and does it well.

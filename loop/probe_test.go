@@ -13,12 +13,7 @@ func TestProbeFollowsTheTableOfReadiness(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig()
 		var fails atomic.Bool
-		ticker := r.ticker(t, func(context.Context) error {
-			if fails.Load() {
-				return errBroken
-			}
-			return nil
-		})
+		ticker := r.ticker(t, unless(&fails))
 		require := func(moment string, want error) {
 			t.Helper()
 			if err := ticker.Ready(t.Context()); !errors.Is(err, want) {

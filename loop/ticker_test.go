@@ -152,12 +152,7 @@ func TestFailedTickWarns(t *testing.T) {
 		r := newRig()
 		r.elector.Lead()
 		var fails atomic.Bool
-		r.ticker(t, func(context.Context) error {
-			if fails.Load() {
-				return errBroken
-			}
-			return nil
-		})
+		r.ticker(t, unless(&fails))
 		if r.family(t, "last_success_timestamp_seconds") != nil {
 			t.Error("a last success before the first tick")
 		}
