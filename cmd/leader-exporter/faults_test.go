@@ -138,18 +138,14 @@ func TestLeaderChangesAddNoSeries(t *testing.T) {
 	db := pgtest.Database(t)
 	t.Setenv("LEADER_EXPORTER_DSN", db.DSN)
 	e := startExporter(t)
-	series := func() int {
-		body, err := get(t.Context(), e.url+"/metrics")
-		if err != nil || strings.Contains(body, "port=") {
-			t.Errorf("%v, or a port is a label:\n%s", err, body)
-		}
-		return strings.Count(body, "\nleader_")
-	}
 	want := 0
 	for range 30 {
 		conn := hold(t, db.DSN)
-		e.awaitMetrics(t, []string{fmt.Sprintf(`leader_lock_holder_pid{.*} %d\n`, conn.PgConn().PID())})
-		if got := series(); want == 0 {
+		page := e.awaitMetrics(t, []string{fmt.Sprintf(`leader_lock_holder_pid{.*} %d\n`, conn.PgConn().PID())})
+		if strings.Contains(page, "port=") {
+			t.Errorf("a port is a label:\n%s", page)
+		}
+		if got := strings.Count(page, "\nleader_"); want == 0 {
 			want = got
 		} else if got != want {
 			t.Errorf("%d series, %d before", got, want)

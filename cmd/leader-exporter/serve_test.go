@@ -51,8 +51,8 @@ func startExporter(t *testing.T, flags ...string) *exporter {
 	return e
 }
 
-// awaitMetrics waits for a scrape that holds every pattern of want and none of unwanted.
-func (e *exporter) awaitMetrics(t *testing.T, want []string, unwanted ...string) {
+// awaitMetrics waits for a scrape that holds every pattern of want and none of unwanted, and returns it.
+func (e *exporter) awaitMetrics(t *testing.T, want []string, unwanted ...string) (page string) {
 	t.Helper()
 	pgtest.Eventually(t, patience, strings.Join(want, " and ")+" without "+strings.Join(unwanted, ", "), func() (bool, string) {
 		body, err := get(t.Context(), e.url+"/metrics")
@@ -69,8 +69,10 @@ func (e *exporter) awaitMetrics(t *testing.T, want []string, unwanted ...string)
 				return false, body
 			}
 		}
+		page = body
 		return true, ""
 	})
+	return page
 }
 
 // E12, E19: the exporter starts before its database, tells what is there, loses it, and heals, without a restart.
