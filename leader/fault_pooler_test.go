@@ -115,7 +115,8 @@ func TestFaultPoolerInSessionModeElects(t *testing.T) {
 // leader at its next check; nobody leads then.
 func TestFaultPoolerModeChangesUnderALeader(t *testing.T) {
 	t.Parallel()
-	b, through, around := bouncer(t, "session", 5)
+	const backends = 5
+	b, through, around := bouncer(t, "session", backends)
 	admin := around.Connect(t)
 	r := newReplica(t, through.Pool(t), quick).run(t)
 	awaitLeader(t, r)
@@ -129,14 +130,17 @@ func TestFaultPoolerModeChangesUnderALeader(t *testing.T) {
 	if err := b.Reload(t.Context(), "transaction"); err != nil {
 		t.Fatal(err)
 	}
-	traffic := through.Pool(t)
+	// As many busy clients as backends: fewer keep to the backends that they had last, and the leader's stays its own.
+	traffic := through.Pool(t, func(c *pgxpool.Config) { c.MaxConns = backends })
 	busy, stop := context.WithCancel(t.Context())
 	defer stop()
-	go func() { // takes the backend that the leader's statement has left
-		for busy.Err() == nil {
-			_, _ = traffic.Exec(busy, "SELECT pg_sleep(0.05)", pgx.QueryExecModeSimpleProtocol)
-		}
-	}()
+	for range backends {
+		go func() {
+			for busy.Err() == nil {
+				_, _ = traffic.Exec(busy, "SELECT pg_sleep(0.05)", pgx.QueryExecModeSimpleProtocol)
+			}
+		}()
+	}
 	pgtest.Eventually(t, patience, "the pooler is named, the lock is free, nobody leads", func() (bool, string) {
 		named := r.logs.With("a connection pooler does not keep this client's session to itself")
 		return !r.IsLeader() && len(named) > 0 && len(holders(t, admin)) == 0, strings.Join(r.logs.With(""), "\n")
