@@ -32,7 +32,6 @@ func serve(ctx context.Context, database string, registerer prometheus.Registere
 	if err != nil {
 		return err
 	}
-	defer pool.Close()
 	elector, err := leader.New(leader.Config{Pool: pool, Registerer: registerer})
 	if err != nil {
 		return err
@@ -60,7 +59,11 @@ func serve(ctx context.Context, database string, registerer prometheus.Registere
 			http.Error(w, err.Error(), http.StatusServiceUnavailable)
 		}
 	})
-	return supervisor.Run(ctx)
+	if err := supervisor.Run(ctx); err != nil {
+		return err // a worker is stuck, maybe with a connection, for which Close would wait
+	}
+	pool.Close()
+	return nil
 }
 
 // A worker that is beyond help hands the background work to another replica, for as long as this process lives.

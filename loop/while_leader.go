@@ -2,6 +2,7 @@ package loop
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"sync/atomic"
@@ -36,10 +37,9 @@ func NewWhileLeader(cfg Config, run func(ctx context.Context) error) (*WhileLead
 
 // Run calls the function once in each term of this replica, with a context of the term, until ctx ends; it then returns nil. A
 // function that returns nil earlier is done for its term. Its error, if it returns one during its term, ends Run, which returns
-// it: run a WhileLeader under a worker.Supervisor, which calls Run again. An error after the term was lost is no failure, and one after the
-// end of ctx is dropped. A
-// panic goes on to the caller. Run may be called again after it has returned or panicked; a call while another one runs returns
-// an error.
+// it: run a WhileLeader under a worker.Supervisor, which calls Run again. So does an error after the end of ctx that does
+// not wrap the term's own, or its cause. An error after the term was lost is no failure. A panic goes on to the caller. Run may be called again
+// after it has returned or panicked; a call while another one runs returns an error.
 func (w *WhileLeader) Run(ctx context.Context) error {
 	if !w.busy.CompareAndSwap(false, true) {
 		return fmt.Errorf("loop: run %q: it already runs", w.config.Name)
@@ -73,14 +73,22 @@ func (w *WhileLeader) lead(ctx context.Context) (led bool, err error) {
 	}
 	err = w.call(term)
 	switch {
-	case term.Err() == nil && err != nil:
+	case term.Err() == nil && err == nil:
+		w.config.Logger.InfoContext(ctx, "background loop done for this term", slog.String("loop", w.config.Name))
+	case err == nil:
+	case term.Err() == nil, ctx.Err() != nil && !tellsOf(term, err):
 		return true, err
-	case err != nil && ctx.Err() == nil:
+	case ctx.Err() == nil:
 		w.config.Logger.InfoContext(ctx, "background loop cut short by a demotion",
 			slog.String("loop", w.config.Name), slog.Any("error", err))
 	}
 	<-term.Done()
 	return true, nil
+}
+
+// tellsOf reports whether err wraps the error or the cause of a context that has ended.
+func tellsOf(ctx context.Context, err error) bool {
+	return errors.Is(err, ctx.Err()) || errors.Is(err, context.Cause(ctx))
 }
 
 func (w *WhileLeader) call(term context.Context) error {

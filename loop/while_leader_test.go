@@ -3,6 +3,7 @@ package loop_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -74,6 +75,9 @@ func TestWhileLeaderDoneEarlyRestsUntilTheNextTerm(t *testing.T) {
 			if calls != term || r.running(t) != 0 {
 				t.Errorf("%d calls in %d terms, running %v", calls, term, r.running(t))
 			}
+			if lines := r.logs.With(""); len(lines) != term || lines[0] != "INFO background loop done for this term loop=sweep" {
+				t.Errorf("log %q in %d terms", lines, term)
+			}
 			r.elector.Lose()
 			pass(time.Hour)
 		}
@@ -127,6 +131,38 @@ func TestWhileLeaderPassesFailuresOn(t *testing.T) {
 			t.Errorf("log %q", lines)
 		}
 	})
+}
+
+// T10: at the stop of Run, an error that tells of the stop is dropped, in whichever of its forms; another one is handed on.
+func TestWhileLeaderHandsOnWhatFailsAtAStop(t *testing.T) {
+	for name, tc := range map[string]struct {
+		end  func(ctx context.Context) error
+		want string
+	}{
+		"nil":         {func(context.Context) error { return nil }, ""},
+		"its error":   {func(ctx context.Context) error { return fmt.Errorf("drain: %w", ctx.Err()) }, ""},
+		"its cause":   {func(ctx context.Context) error { return fmt.Errorf("drain: %w", context.Cause(ctx)) }, ""},
+		"another one": {func(context.Context) error { return errBroken }, `loop: run "sweep": broken`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r := newRig()
+				r.elector.Lead()
+				r.whileLeader(t, func(ctx context.Context) error {
+					<-ctx.Done()
+					return tc.end(ctx)
+				})
+				pass(time.Second)
+				r.stop()
+				if err := <-r.returned; err == nil && tc.want != "" || err != nil && err.Error() != tc.want {
+					t.Errorf("Run = %v, want %q", err, tc.want)
+				}
+				if lines := r.logs.With(""); len(lines) != 0 {
+					t.Errorf("log %q", lines)
+				}
+			})
+		})
+	}
 }
 
 // T11: a gate without a predicate is open; one with a predicate asks it each time.

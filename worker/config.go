@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -29,11 +30,12 @@ type Config struct {
 	MaxBackoff time.Duration
 
 	// Restarts is the budget: how many restarts a worker gets within Window. One that fails once more is exhausted, and is
-	// not started again. Zero means DefaultRestarts; a negative value means no restart at all. The backoffs of so many must
-	// fit into Window, else New returns an error: more restarts need a longer Window or shorter backoffs.
+	// not started again. Zero means DefaultRestarts; a negative value means no restart at all.
 	Restarts int
 
-	// Window is the time that counts for Restarts, up to the present. Zero and negative mean DefaultWindow.
+	// Window is the time that counts for Restarts, up to the present. Zero and negative mean DefaultWindow, or twice what the
+	// backoffs of Restarts take if they would outlast it. A Window of the caller's that they would outlast is an error of New: a
+	// worker that fails at every start could never be exhausted.
 	Window time.Duration
 
 	// StopTimeout is how long Run waits for its workers after its context has ended. Zero means DefaultStopTimeout; with a
@@ -51,8 +53,8 @@ type Config struct {
 	// stop. Nil means slog.Default().
 	Logger *slog.Logger
 
-	// Registerer receives plexsphere_worker_up, plexsphere_worker_restarts_total and plexsphere_worker_panics_total, each with
-	// the label worker and present with 0 from Add on. Nil registers none. Supervisors that share a Registerer share the
+	// Registerer receives plexsphere_worker_up, plexsphere_worker_exhausted, plexsphere_worker_restarts_total and
+	// plexsphere_worker_panics_total, each with the label worker and present with 0 from Add on. Nil registers none. Supervisors that share a Registerer share the
 	// metrics; give their workers different names.
 	Registerer prometheus.Registerer
 }
@@ -71,6 +73,9 @@ func (c Config) withDefaults() Config {
 	c.Restarts = max(c.Restarts, 0)
 	if c.Window <= 0 {
 		c.Window = DefaultWindow
+		if shortest := c.shortestExhaustion(); shortest >= c.Window {
+			c.Window = 2 * shortest
+		}
 	}
 	if c.StopTimeout == 0 {
 		c.StopTimeout = DefaultStopTimeout
@@ -106,12 +111,20 @@ func (c Config) backoff(restarts int) time.Duration {
 	return wait
 }
 
-// shortestExhaustion is how long the backoffs of a worker take that fails at every start, from its first restart to its last;
-// no more than Window counts.
+// shortestExhaustion is how long the backoffs of a worker take that fails at every start, from its first restart to its last; at
+// most a quarter of what a Duration holds, which no process outlives.
 func (c Config) shortestExhaustion() time.Duration {
+	const longest = math.MaxInt64 / 4
 	var sum time.Duration
-	for i := 1; i < c.Restarts && sum < c.Window; i++ {
-		sum += c.backoff(i)
+	for i := 1; i < c.Restarts && sum < longest; i++ {
+		wait := c.backoff(i)
+		if rest := time.Duration(c.Restarts - i); wait == c.MaxBackoff { // and so are all that follow
+			if wait > (longest-sum)/rest {
+				return longest
+			}
+			return sum + rest*wait
+		}
+		sum += wait
 	}
-	return sum
+	return min(sum, longest)
 }

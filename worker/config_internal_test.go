@@ -2,6 +2,7 @@ package worker
 
 import (
 	"log/slog"
+	"math"
 	"testing"
 	"time"
 )
@@ -17,6 +18,12 @@ func TestDefaultsFillInWhatIsNotSet(t *testing.T) {
 		}},
 		"long first backoff": {Config{MinBackoff: time.Hour, Restarts: 1}, Config{
 			MinBackoff: time.Hour, MaxBackoff: time.Hour, Restarts: 1, Window: 10 * time.Minute, StopTimeout: 10 * time.Second,
+		}},
+		"backoffs that outlast the default window": {Config{MinBackoff: time.Minute, Restarts: 11}, Config{
+			MinBackoff: time.Minute, MaxBackoff: time.Minute, Restarts: 11, Window: 20 * time.Minute, StopTimeout: 10 * time.Second,
+		}},
+		"a budget that no process outlives": {Config{Restarts: math.MaxInt}, Config{
+			MinBackoff: time.Second, MaxBackoff: time.Minute, Restarts: math.MaxInt, Window: math.MaxInt64 / 4 * 2, StopTimeout: 10 * time.Second,
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {

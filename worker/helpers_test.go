@@ -63,14 +63,18 @@ func (s *supervised) run(t *testing.T) {
 	})
 }
 
-// requireMetrics compares the values of a worker's three metrics.
+// requireMetrics compares the values of a worker's metrics; that of the exhausted ones says what the probe does.
 func (s *supervised) requireMetrics(t *testing.T, name string, up, restarts, panics int) {
 	t.Helper()
-	want := ""
+	want, exhausted := "", 0
+	if err := s.Ready(t.Context()); err != nil && strings.Contains(err.Error(), fmt.Sprintf("worker %q has exhausted", name)) {
+		exhausted = 1
+	}
 	for _, m := range []struct {
 		name, help, kind string
 		value            int
 	}{
+		{"exhausted", "1 once the worker has spent its restart budget and is not started again, else 0.", "gauge", exhausted},
 		{"panics_total", "Failures of the worker that were panics or calls of runtime.Goexit.", "counter", panics},
 		{"restarts_total", "Restarts of the worker after a failure.", "counter", restarts},
 		{"up", "1 while the worker runs; 0 before its start, while it waits for a restart, and once it is finished or exhausted.", "gauge", up},

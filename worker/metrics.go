@@ -9,7 +9,7 @@ import (
 
 // metrics are those of all workers. Each has the label worker.
 type metrics struct {
-	up               *prometheus.GaugeVec
+	up, exhausted    *prometheus.GaugeVec
 	restarts, panics *prometheus.CounterVec
 }
 
@@ -19,6 +19,10 @@ func register(reg prometheus.Registerer) (*metrics, error) {
 		up: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "plexsphere_worker_up",
 			Help: "1 while the worker runs; 0 before its start, while it waits for a restart, and once it is finished or exhausted.",
+		}, []string{"worker"}),
+		exhausted: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "plexsphere_worker_exhausted",
+			Help: "1 once the worker has spent its restart budget and is not started again, else 0.",
 		}, []string{"worker"}),
 		restarts: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "plexsphere_worker_restarts_total",
@@ -32,10 +36,11 @@ func register(reg prometheus.Registerer) (*metrics, error) {
 	if reg == nil {
 		return m, nil
 	}
-	var problems [3]error
+	var problems [4]error
 	m.up, problems[0] = registered(reg, m.up)
-	m.restarts, problems[1] = registered(reg, m.restarts)
-	m.panics, problems[2] = registered(reg, m.panics)
+	m.exhausted, problems[1] = registered(reg, m.exhausted)
+	m.restarts, problems[2] = registered(reg, m.restarts)
+	m.panics, problems[3] = registered(reg, m.panics)
 	return m, errors.Join(problems[:]...)
 }
 
@@ -56,6 +61,7 @@ func registered[M prometheus.Collector](reg prometheus.Registerer, metric M) (M,
 // add makes the series of a worker.
 func (m *metrics) add(name string) {
 	m.up.WithLabelValues(name).Set(0)
+	m.exhausted.WithLabelValues(name).Set(0)
 	m.restarts.WithLabelValues(name)
 	m.panics.WithLabelValues(name)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"runtime"
 	"slices"
 	"strings"
@@ -382,17 +383,17 @@ func TestMisuseIsRefused(t *testing.T) {
 
 // W8: fields that contradict each other are all named at once.
 func TestContradictingConfigIsRefused(t *testing.T) {
-	_, err := worker.New(worker.Config{MinBackoff: 2 * time.Minute, MaxBackoff: time.Minute, Restarts: 1 << 40})
+	_, err := worker.New(worker.Config{MinBackoff: 2 * time.Minute, MaxBackoff: time.Minute, Restarts: 1 << 40, Window: 10 * time.Minute})
 	for _, want := range []string{
 		"worker: new supervisor: ",
 		"Config.MaxBackoff 1m0s is below MinBackoff 2m0s",
-		"Config.Restarts 1099511627776 could never be spent: their backoff alone takes 10m0s or more, and Window is 10m0s",
+		"Config.Restarts 1099511627776 could never be spent: their backoff alone takes 640511h56m49.213693951s or more, and Window is 10m0s",
 	} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("New = %v, want %q in it", err, want)
 		}
 	}
-	for _, cfg := range []worker.Config{{}, {MinBackoff: 2 * time.Minute, Restarts: 5}, {Restarts: 1}, {Restarts: -1}, {MaxBackoff: time.Nanosecond, MinBackoff: time.Nanosecond, Restarts: 1000}} {
+	for _, cfg := range []worker.Config{{}, {MinBackoff: 2 * time.Minute, Restarts: 5}, {Restarts: 15}, {MinBackoff: time.Hour}, {Restarts: math.MaxInt}, {Restarts: 1}, {Restarts: -1}, {MaxBackoff: time.Nanosecond, MinBackoff: time.Nanosecond, Restarts: 1000}} {
 		if _, err := worker.New(cfg); err != nil {
 			t.Errorf("New(%+v) = %v", cfg, err)
 		}
@@ -411,8 +412,8 @@ func TestMetricsAreSharedAndWellFormed(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if n, err := testutil.GatherAndCount(registry); n != 6 || err != nil {
-		t.Errorf("%d series, %v; want three of each worker", n, err)
+	if n, err := testutil.GatherAndCount(registry); n != 8 || err != nil {
+		t.Errorf("%d series, %v; want four of each worker", n, err)
 	}
 	if problems, err := testutil.GatherAndLint(registry); err != nil || len(problems) != 0 {
 		t.Errorf("promlint: %v, %v", problems, err)

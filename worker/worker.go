@@ -83,6 +83,7 @@ func (s *Supervisor) logEnd(ctx context.Context, w *worker, err error) {
 // exhaust gives the worker up.
 func (s *Supervisor) exhaust(ctx context.Context, w *worker, err error) {
 	s.set(func() { w.exhausted = err })
+	s.metrics.exhausted.WithLabelValues(w.name).Set(1)
 	s.config.Logger.ErrorContext(ctx, "background worker exhausted its restart budget", slog.String("worker", w.name),
 		slog.Any("error", err), slog.Int("restarts", s.config.Restarts), slog.Duration("window", s.config.Window))
 	if s.config.OnExhausted != nil {
