@@ -64,7 +64,8 @@ func (s *stack) look(ctx context.Context) sight {
 	return seen
 }
 
-// failingProbes returns what /readyz of the replica complains of. One that does not answer is starting, or was killed.
+// failingProbes returns what /readyz of the replica complains of. One that does not answer is starting, or was killed; that it boots
+// is no complaint.
 func failingProbes(ctx context.Context, r *replicaProcess) (failing []string) {
 	_, body, err := get(ctx, "http://"+r.address+"/readyz")
 	if err != nil {
@@ -75,7 +76,7 @@ func failingProbes(ctx context.Context, r *replicaProcess) (failing []string) {
 		return []string{fmt.Sprintf("%s: /readyz: %v", r.name, err)}
 	}
 	for name, probe := range answer.Probes {
-		if !probe.OK {
+		if !probe.OK && name != replica.Booting {
 			failing = append(failing, fmt.Sprintf("%s: %s: %s", r.name, name, probe.Error))
 		}
 	}

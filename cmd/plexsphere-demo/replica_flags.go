@@ -20,10 +20,11 @@ func replicaFlags(cmd *kingpin.CmdClause) (rep *replica.Options, breaks *map[str
 	cmd.Flag("loop-interval", "Time from one pass of a loop to the next.").Default("30s").DurationVar(&rep.LoopInterval)
 	cmd.Flag("sse-nonce-ttl", "Time from one pass of sse-nonce-sweep to the next; 0s is that of the other loops.").
 		Default("0s").Envar("PLEXSPHERE_SSE_NONCE_TTL").DurationVar(&rep.NonceTTL)
-	cmd.Flag("worker-restarts", "How many restarts a worker gets within ten minutes before it is given up.").Default("10").IntVar(&rep.Restarts)
+	cmd.Flag("worker-restarts", "How many restarts a worker gets before it is given up, within ten minutes, or a longer time where their waits alone take that.").Default("10").IntVar(&rep.Restarts)
 	cmd.Flag("worker-backoff", "Wait before a worker's first restart; it doubles with each further one.").Default("1s").DurationVar(&rep.MinBackoff)
-	cmd.Flag("step-down-when-exhausted", "Give leadership up when a worker has spent its restarts.").BoolVar(&rep.StepDownExhausted)
-	cmd.Flag("cooldown", "How long the replica keeps away from the lock after it gave leadership up.").Default("10m").DurationVar(&rep.Cooldown)
+	cmd.Flag("step-down-when-exhausted", "Give leadership up when a worker has spent its restarts, for as long as the process lives.").BoolVar(&rep.StepDownExhausted)
+	cmd.Flag("cooldown", "How long the replica keeps away from the lock when it is told to stop.").Default("10m").DurationVar(&rep.Cooldown)
+	cmd.Flag("boot-timeout", "Bound on the creation of the schema, and on each boot pass.").Default("30s").DurationVar(&rep.BootTimeout)
 	breaks = cmd.Flag("break", "Break a loop on purpose, to see its probe, its metrics and its alerts: LOOP=error, panic, goexit, hang, or exit. May be given more than once.").
 		PlaceHolder("LOOP=WAY").StringMap()
 	return rep, breaks
@@ -34,6 +35,7 @@ func validateReplica(o *replica.Options) error {
 	var problems []error
 	for flag, value := range map[string]time.Duration{
 		"check-interval": o.CheckInterval, "loop-interval": o.LoopInterval, "worker-backoff": o.MinBackoff,
+		"boot-timeout": o.BootTimeout,
 	} {
 		if value < time.Millisecond {
 			problems = append(problems, fmt.Errorf("--%s=%v: want at least 1ms", flag, value))

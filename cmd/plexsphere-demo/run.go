@@ -23,7 +23,7 @@ const (
 
 const help = `Shows the election of a background leader on one machine.
 
-"up" starts a throw-away PostgreSQL, replicas that elect a leader among them, leader-exporter, and a Prometheus that scrapes them all. The replicas run background loops over rows that fall due all the time. It prints a line for each change of the leader. With --duration it ends with exit code 0 if at every moment seen at most one replica claimed to lead, beyond the documented overlap, if exactly one does at the end, and if every row was handled once, on a replica that might; with 1 otherwise. Ctrl-C stops it and leaves nothing behind.`
+"up" starts a throw-away PostgreSQL, replicas that elect a leader among them, leader-exporter, and a Prometheus that scrapes them all. The replicas run background loops over rows that fall due all the time. It prints a line for each change of the leader. With --duration it ends with exit code 0 if at every moment seen at most one replica claimed to lead, beyond the documented overlap, if exactly one does at the end, if every row was handled once and in time, and if the loops ran where they may and no more often than they should; with 1 otherwise. Ctrl-C stops it and leaves nothing behind.`
 
 // run is the whole program; it returns the exit code.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {

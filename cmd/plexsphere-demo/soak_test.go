@@ -32,7 +32,7 @@ func TestSoakHandlesEveryRowOnce(t *testing.T) {
 	if err != nil || kills < int(length/(10*time.Second)) {
 		t.Errorf("%s replicas killed in %v", end[2], length)
 	}
-	books := d.await(t, `(\d+) rows fell due, each was handled once.*`)
+	books := d.await(t, `(\d+) rows fell due, each was handled once and in time.*`)
 	t.Logf("%v: %s kills, %s changes of the leader: %s", length, end[2], end[1], regexp.MustCompile(`\s+`).ReplaceAllString(books[0], " "))
 	d.requireNothingLeft(t)
 }

@@ -36,7 +36,7 @@ func runUp(ctx context.Context, opts upOptions, stdout io.Writer) (err error) {
 	if err := w.awaitFirstLeader(ctx); err != nil {
 		return ignoreInterrupt(ctx, err)
 	}
-	if w.books, err = openBooks(ctx, s.dsn(), opts.loopInterval); err != nil {
+	if w.books, err = openBooks(ctx, s.dsn(), opts.checkInterval, opts.loopInterval); err != nil {
 		return err
 	}
 	defer w.books.close()
@@ -155,9 +155,9 @@ func (w *watch) conclude(ctx context.Context) error {
 	}
 }
 
-// balance proves what the background loops did. What fell due may take a handover and some passes.
+// balance proves what the background loops did.
 func (w *watch) balance(ctx context.Context) error {
-	summary, err := w.books.balance(ctx, 5*w.opts.checkInterval+20*w.opts.loopInterval)
+	summary, err := w.books.balance(ctx)
 	if err != nil {
 		return ignoreInterrupt(ctx, err)
 	}

@@ -158,7 +158,7 @@ func TestUpEndsAfterItsDuration(t *testing.T) {
 		t.Errorf("exit code %d, want 0:\n%s", code, d.out)
 	}
 	d.await(t, `at the end plexsphere-\d leads; \d changes of the leader seen, [1-9] replicas killed`)
-	d.await(t, `[1-9]\d* rows fell due, each was handled once; [1-9]\d* of them by the leader's loops, in [1-9]\d* terms, on the replica that led`)
+	d.await(t, `[1-9]\d* rows fell due, each was handled once and in time; [1-9]\d* passes of the leader's loops, in [1-9]\d* terms, all on the replica that led`)
 	d.requireNothingLeft(t)
 }
 

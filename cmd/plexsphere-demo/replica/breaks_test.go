@@ -78,6 +78,9 @@ func TestExhaustedLoopIsNamedAndHandsOver(t *testing.T) {
 	if up, restarts := first.value(t, "plexsphere_worker_up", loop), first.value(t, "plexsphere_worker_restarts_total", loop); up != 0 || restarts != 3 {
 		t.Errorf("up %v, restarts %v; want 0 and 3", up, restarts)
 	}
+	if exhausted := first.value(t, "plexsphere_worker_exhausted", loop); exhausted != 1 {
+		t.Errorf("exhausted %v, want 1", exhausted)
+	}
 	if line := `level=ERROR msg="background worker exhausted its restart budget" worker=sse-relay error="broken on purpose" restarts=3`; !strings.Contains(first.log.String(), line) {
 		t.Errorf("log without %s:\n%s", line, first.log)
 	}
@@ -105,7 +108,8 @@ func TestGatedStepIsTheLeadersAlone(t *testing.T) {
 		}
 		leader.await(t, "the crossing is recorded", func() bool {
 			var total, byLeader int
-			if err := admin.QueryRow(t.Context(), `SELECT count(*), count(*) FILTER (WHERE replica = 'leader') FROM capacity_crossings`).
+			if err := admin.QueryRow(t.Context(), `SELECT count(*), count(*) FILTER (WHERE replica = 'leader')
+				FROM passes WHERE pass = 'capacity-collector' AND (SELECT count(*) FROM capacity_crossings) > 0`).
 				Scan(&total, &byLeader); err != nil || total != byLeader || total > crossings+1 {
 				t.Fatalf("%d crossings, %d by the leader, %v", total, byLeader, err)
 			}

@@ -79,8 +79,8 @@ func (c *capacityCollector) sample(ctx context.Context) error {
 	if !c.gate.Open() {
 		return nil
 	}
-	_, err := c.rt.Pool.Exec(ctx, "INSERT INTO capacity_crossings (used_percent, replica) VALUES ($1, $2)", used, c.rt.Options.Name)
-	return err
+	fence, _ := c.rt.Leader.Fence()
+	return work.Cross(ctx, c.rt.Pool, used, fence)
 }
 
 // keyWatcher drops this process's cached signing key when another version is current.

@@ -49,13 +49,13 @@ func TestReadinessFollowsTheTable(t *testing.T) {
 	expect(standby, "standby: its first tick clears the boot pass", http.StatusOK)
 
 	expect(leader, "leader, last tick failed again", http.StatusServiceUnavailable)
-	must("SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory' AND classid = 1886156915")
+	must("SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory' AND classid = 1886156915 AND database = (SELECT oid FROM pg_database WHERE datname = current_database())")
 	leader.await(t, "demoted, or leader again", func() bool {
 		if status, _ := leader.readiness(t); status == http.StatusOK {
 			return leader.value(t, "plexsphere_background_leader") == 0
 		}
 		// it was faster than the other replica: once more
-		must("SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory' AND classid = 1886156915")
+		must("SELECT pg_terminate_backend(pid) FROM pg_locks WHERE locktype = 'advisory' AND classid = 1886156915 AND database = (SELECT oid FROM pg_database WHERE datname = current_database())")
 		return false
 	})
 }

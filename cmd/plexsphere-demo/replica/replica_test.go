@@ -53,7 +53,7 @@ func start(t *testing.T, dsn string, configure ...func(*replica.Options)) *runni
 	}
 	opts := replica.Options{
 		Name: "replica-" + t.Name(), Address: r.address, DSN: dsn, CheckInterval: checkInterval, LoopInterval: loopInterval,
-		Restarts: 3, MinBackoff: 10 * time.Millisecond, Cooldown: time.Hour,
+		Restarts: 3, MinBackoff: 10 * time.Millisecond, Cooldown: time.Hour, BootTimeout: patience,
 	}
 	for _, f := range configure {
 		f(&opts)
@@ -243,6 +243,36 @@ func TestBootPassesComeBeforeReady(t *testing.T) {
 	}
 	if err != nil || !slices.Equal(handled, want) {
 		t.Errorf("handled before ready: %q, %v; want %q", handled, err, want)
+	}
+}
+
+// A boot pass that something keeps waiting is given up: meanwhile the replica answers and says that it boots, and then it takes
+// part in the election, with what happened in the loop's probe.
+func TestBootPassThatWaitsIsBounded(t *testing.T) {
+	t.Parallel()
+	db := pgtest.Database(t)
+	if err := work.Create(t.Context(), db.Pool(t)); err != nil {
+		t.Fatal(err)
+	}
+	tx, err := db.Connect(t).Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tx.Exec(t.Context(), "LOCK TABLE invitations"); err != nil {
+		t.Fatal(err)
+	}
+	r := start(t, db.DSN, func(o *replica.Options) { o.BootTimeout, o.LoopInterval = 3*time.Second, time.Hour })
+	r.await(t, "it says that it boots", func() bool {
+		status, answer := r.readiness(t)
+		return status == http.StatusServiceUnavailable && answer.Probes[replica.Booting].Error != ""
+	})
+	if n := r.value(t, "plexsphere_background_loop_running", "invitations-expire"); n != 1 {
+		t.Errorf("running %v during the boot pass", n)
+	}
+	r.await(t, "it leads", func() bool { return r.value(t, "plexsphere_background_leader") == 1 })
+	_, answer := r.readiness(t)
+	if _, boots := answer.Probes[replica.Booting]; boots || !strings.Contains(answer.Probes["invitations-expire"].Error, "deadline exceeded") {
+		t.Errorf("probes %v, want the boot pass's error", answer.Probes)
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 
+	"github.com/plexsphere/leader-exporter/cmd/plexsphere-demo/work"
 	"github.com/plexsphere/leader-exporter/leader"
 	"github.com/plexsphere/leader-exporter/worker"
 )
@@ -27,7 +28,8 @@ type Options struct {
 	Restarts          int              // budget of each worker
 	MinBackoff        time.Duration    // before the first restart
 	StepDownExhausted bool             // an exhausted worker gives leadership up
-	Cooldown          time.Duration    // how long a replica keeps away after a step-down
+	Cooldown          time.Duration    // how long a replica keeps away after a step-down at its stop
+	BootTimeout       time.Duration    // bound on the schema's creation, and on each boot pass
 	Breaks            map[string]Break // loops that are broken on purpose, by name
 }
 
@@ -57,7 +59,9 @@ func newRuntime(opts Options, logger *slog.Logger) (*Runtime, error) {
 	rt.Registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	cfg := worker.Config{Restarts: opts.Restarts, MinBackoff: opts.MinBackoff, Logger: logger, Registerer: rt.Registry}
 	if opts.StepDownExhausted {
-		cfg.OnExhausted = func(ctx context.Context, name string, _ error) { rt.stepDown(ctx, "worker "+name+" is exhausted") }
+		cfg.OnExhausted = func(ctx context.Context, name string, _ error) { // it stays so: the replica must not lead again
+			rt.stepDown(ctx, "worker "+name+" is exhausted", forever)
+		}
 	}
 	var err error
 	if rt.Supervisor, err = worker.New(cfg); err != nil {
@@ -83,26 +87,46 @@ func (rt *Runtime) openPool(ctx context.Context) error {
 	return nil
 }
 
+// forever outlasts every process.
+const forever = 100 * 365 * 24 * time.Hour
+
 // workerTierConns lets a slow loop leave connections for the others, and for the election.
 const workerTierConns = 8
 
-// boot runs the boot passes, one after the other. One that fails shows in its loop's probe until a tick.
+// boot runs the boot passes, one after the other, until ctx ends. One that fails, or that something keeps waiting, shows in its
+// loop's probe until a tick.
 func (rt *Runtime) boot(ctx context.Context) {
 	ctx = context.WithValue(ctx, bootMark{}, true)
 	for _, b := range rt.boots {
-		if err := b.run(ctx); err != nil {
+		if ctx.Err() != nil {
+			return
+		}
+		if err := rt.bootOne(ctx, b); err != nil {
 			rt.Logger.WarnContext(ctx, "boot pass failed", slog.String("loop", b.name), slog.Any("error", err))
 		}
 	}
 }
 
+func (rt *Runtime) bootOne(ctx context.Context, b bootPass) error {
+	bounded, cancel := context.WithTimeout(ctx, rt.Options.BootTimeout)
+	defer cancel()
+	return b.run(bounded)
+}
+
+// createSchema creates what is not there yet.
+func (rt *Runtime) createSchema(ctx context.Context) error {
+	bounded, cancel := context.WithTimeout(ctx, rt.Options.BootTimeout)
+	defer cancel()
+	return work.Create(bounded, rt.Pool)
+}
+
 // stepDown hands leadership over, if this replica has it.
-func (rt *Runtime) stepDown(ctx context.Context, why string) {
+func (rt *Runtime) stepDown(ctx context.Context, why string, cooldown time.Duration) {
 	if rt.Leader == nil {
 		return
 	}
 	rt.Logger.InfoContext(ctx, "stepping down", slog.String("because", why))
-	if err := rt.Leader.StepDown(ctx, rt.Options.Cooldown); err != nil {
+	if err := rt.Leader.StepDown(ctx, cooldown); err != nil {
 		rt.Logger.WarnContext(ctx, "step down", slog.Any("error", err))
 	}
 }

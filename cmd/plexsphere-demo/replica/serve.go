@@ -13,8 +13,6 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus/promhttp"
-
-	"github.com/plexsphere/leader-exporter/cmd/plexsphere-demo/work"
 )
 
 // drainTimeout bounds the step-down and the requests that are under way when the replica is told to stop.
@@ -49,7 +47,7 @@ func Run(ctx context.Context, opts Options, logger *slog.Logger) error {
 	}
 	if rt.Pool != nil {
 		defer rt.Pool.Close()
-		if err := work.Create(ctx, rt.Pool); err != nil {
+		if err := rt.createSchema(ctx); err != nil {
 			return err
 		}
 	}
@@ -57,20 +55,25 @@ func Run(ctx context.Context, opts Options, logger *slog.Logger) error {
 	if err != nil {
 		return fmt.Errorf("replica: --web.listen-address: %w", err)
 	}
-	rt.boot(ctx) // requests that come meanwhile wait: the replica has not reported ready yet
 	return rt.serve(ctx, listener)
 }
 
-// serve runs the workers and the server until ctx ends or one of them does.
+// Booting is what /readyz names until the boot passes have ended.
+const Booting = "booting"
+
+// phase is why a replica is not ready, whatever its probes say.
+type phase struct{ name, why string }
+
+// serve serves, runs the boot passes and then the workers, until ctx ends or the server does.
 func (rt *Runtime) serve(ctx context.Context, listener net.Listener) error {
 	working, stopWork := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopWork()
 	var running sync.WaitGroup
 	var workErr, serveErr error
-	running.Go(func() { workErr = rt.Supervisor.Run(working) })
 
-	var stopping atomic.Bool
-	server := &http.Server{Handler: rt.routes(&stopping), ReadHeaderTimeout: time.Second}
+	var unready atomic.Pointer[phase] // nil is the time in between
+	unready.Store(&phase{Booting, "the boot passes have not ended"})
+	server := &http.Server{Handler: rt.routes(&unready), ReadHeaderTimeout: time.Second}
 	served := make(chan struct{})
 	running.Go(func() {
 		defer close(served)
@@ -78,15 +81,18 @@ func (rt *Runtime) serve(ctx context.Context, listener net.Listener) error {
 			serveErr = fmt.Errorf("replica: serve: %w", err)
 		}
 	})
+	rt.boot(ctx)
+	running.Go(func() { workErr = rt.Supervisor.Run(working) })
+	unready.Store(nil)
 	rt.Logger.InfoContext(ctx, "replica started", slog.String("name", rt.Options.Name), slog.String("address", listener.Addr().String()))
 	select {
 	case <-ctx.Done():
 	case <-served: // a replica that cannot be scraped does not go on
 	}
-	stopping.Store(true)
+	unready.Store(&phase{"stopping", "the replica was told to stop"})
 	draining, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainTimeout)
 	defer cancel()
-	rt.stepDown(draining, "the replica stops")
+	rt.stepDown(draining, "the replica stops", rt.Options.Cooldown)
 	stopWork()
 	shutdownErr := server.Shutdown(draining)
 	running.Wait()
@@ -94,14 +100,14 @@ func (rt *Runtime) serve(ctx context.Context, listener net.Listener) error {
 }
 
 // routes returns what the replica serves.
-func (rt *Runtime) routes(stopping *atomic.Bool) http.Handler {
+func (rt *Runtime) routes(unready *atomic.Pointer[phase]) http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(rt.Registry, promhttp.HandlerOpts{EnableOpenMetrics: true}))
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, r *http.Request) {
 		answer := rt.ready(r.Context())
-		if stopping.Load() {
+		if p := unready.Load(); p != nil {
 			answer.Ready = false
-			answer.Probes["stopping"] = Probe{Error: "the replica was told to stop"}
+			answer.Probes[p.name] = Probe{Error: p.why}
 		}
 		w.Header().Set("Content-Type", "application/json")
 		if !answer.Ready {

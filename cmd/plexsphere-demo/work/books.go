@@ -2,6 +2,7 @@ package work
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -14,7 +15,8 @@ import (
 func Seed(ctx context.Context, pool *pgxpool.Pool, after time.Duration) error {
 	var batch pgx.Batch
 	for _, s := range all() {
-		batch.Queue(`WITH new AS (`+s.seed+`) INSERT INTO due (loop, id, due_at) SELECT $2::text, id, now() + $1 FROM new`, after, s.Loop)
+		batch.Queue(`WITH new AS (`+s.seed+`) INSERT INTO due (loop, id, due_at)
+			SELECT $2::text, id, CASE WHEN $3 THEN now() ELSE now() + $1 END FROM new`, after, s.Loop, s.atOnce)
 	}
 	if err := pool.SendBatch(ctx, &batch).Close(); err != nil {
 		return fmt.Errorf("work: make rows that fall due: %w", err)
@@ -36,63 +38,87 @@ func Outstanding(ctx context.Context, pool *pgxpool.Pool) (rows int, err error) 
 type Account struct {
 	Due     int            // rows that fell due
 	Handled map[string]int // rows that each loop handled
-	Lost    []string       // rows that nobody handled: loop and id
-	Twice   []string       // rows that were handled more than once: loop, id, and by whom
+
+	wrong    []wrong
+	capacity string // what is wrong with the crossings of the capacity
 }
 
-// Close balances the books.
-func Close(ctx context.Context, pool *pgxpool.Pool) (Account, error) {
-	a := Account{Handled: make(map[string]int)}
-	rows, err := pool.Query(ctx, `SELECT due.loop, due.id, count(handled.loop),
+// wrong is a kind of mistake, with the rows in which it was made.
+type wrong struct {
+	what string
+	rows []string
+}
+
+// The kinds.
+const (
+	lost = iota
+	twice
+	early
+	late
+	undue
+)
+
+// Close balances the books. A row has to be handled once, not before it is due, and no later than within the time.
+func Close(ctx context.Context, pool *pgxpool.Pool, within time.Duration) (Account, error) {
+	a := Account{Handled: make(map[string]int), wrong: []wrong{
+		lost: {what: "never handled"}, twice: {what: "handled more than once"}, early: {what: "handled before they were due"},
+		late: {what: fmt.Sprintf("handled more than %v after they were due", within)}, undue: {what: "handled and in no list of what falls due"},
+	}}
+	rows, err := pool.Query(ctx, `SELECT loop, id, due_at IS NOT NULL, count(handled_at),
+			coalesce(bool_or(handled_at < due_at), false), coalesce(bool_or(handled_at > due_at + $1::interval), false),
 			coalesce(string_agg(concat_ws(' ', replica, origin, fence), ', ' ORDER BY handled_at), '')
-		FROM due LEFT JOIN handled ON handled.loop = due.loop AND handled.id = due.id
-		WHERE due_at <= now() GROUP BY due.loop, due.id ORDER BY due.loop, due.id`)
+		FROM due FULL JOIN handled USING (loop, id)
+		WHERE due_at IS NULL OR due_at <= now() OR handled_at IS NOT NULL GROUP BY loop, id, due_at ORDER BY loop, id`, within)
 	if err != nil {
 		return a, fmt.Errorf("work: balance the books: %w", err)
 	}
 	var loop, by string
 	var id int64
 	var times int
-	_, err = pgx.ForEachRow(rows, []any{&loop, &id, &times, &by}, func() error {
+	var isDue, isEarly, isLate bool
+	_, err = pgx.ForEachRow(rows, []any{&loop, &id, &isDue, &times, &isEarly, &isLate, &by}, func() error {
 		a.Due++
-		switch {
-		case times == 0:
-			a.Lost = append(a.Lost, fmt.Sprint(loop, " ", id))
-		case times > 1:
-			a.Twice = append(a.Twice, fmt.Sprintf("%s %d by %s", loop, id, by))
+		for kind, found := range map[int]bool{lost: times == 0, twice: times > 1, early: isEarly, late: isLate, undue: !isDue} {
+			if found {
+				a.wrong[kind].rows = append(a.wrong[kind].rows, strings.TrimSuffix(fmt.Sprintf("%s %d by %s", loop, id, by), " by "))
+			}
 		}
 		if times > 0 {
 			a.Handled[loop]++
 		}
 		return nil
 	})
+	if err == nil {
+		a.capacity, err = crossings(ctx, pool)
+	}
 	if err != nil {
 		return a, fmt.Errorf("work: balance the books: %w", err)
 	}
 	return a, nil
 }
 
-// Err returns an error that names rows which were not handled exactly once, and loops that handled none.
+// Err returns an error that names rows which were not handled once and in time, and loops that handled none.
 func (a Account) Err() error {
-	var idle []string
-	for _, s := range all() {
-		if a.Handled[s.Loop] == 0 {
-			idle = append(idle, s.Loop)
+	var problems []error
+	for _, w := range a.wrong {
+		if len(w.rows) > 0 {
+			problems = append(problems, fmt.Errorf("%d of %d rows were %s: %s", len(w.rows), a.Due, w.what, some(w.rows)))
 		}
 	}
-	if len(a.Lost)+len(a.Twice)+len(idle) == 0 {
-		return nil
+	for _, s := range all() {
+		if a.Handled[s.Loop] == 0 {
+			problems = append(problems, fmt.Errorf("the loop %s has handled no row", s.Loop))
+		}
 	}
-	return fmt.Errorf("of %d rows that fell due, %d were never handled (%s), %d more than once (%s); loops that handled none: %s",
-		a.Due, len(a.Lost), some(a.Lost), len(a.Twice), some(a.Twice), some(idle))
+	if a.capacity != "" {
+		problems = append(problems, errors.New(a.capacity))
+	}
+	return errors.Join(problems...)
 }
 
 // some lists the first few.
 func some(of []string) string {
 	const few = 3
-	if len(of) == 0 {
-		return "none"
-	}
 	if len(of) > few {
 		return strings.Join(of[:few], "; ") + "; ..."
 	}

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgxpool"
 )
 
 // lookEvery is the time between two looks at pg_locks.
@@ -17,15 +16,18 @@ const lookEvery = 10 * time.Millisecond
 type Leaders struct {
 	mu     sync.Mutex    // guards the fields below
 	tenure []tenure      // in their order
+	first  time.Time     // the first look
 	last   time.Time     // the last look
 	worst  time.Duration // between two looks
 }
 
 // tenure is a time through which a replica was seen to hold the lock.
 type tenure struct {
-	replica     string // its application_name
-	pid         int32
-	begin, seen time.Time // the first and the last look that showed it
+	replica string // its application_name
+	pid     int32
+	after   time.Time // the look before the first that showed it; that one itself where there is none
+	seen    time.Time // the last look that showed it
+	until   time.Time // the look after that, which did not; zero while there is none
 }
 
 // Watch looks until ctx ends. It returns an error when it cannot look, for another reason than that end.
@@ -62,19 +64,31 @@ func (l *Leaders) look(ctx context.Context, conn *pgx.Conn) error {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if !l.last.IsZero() {
-		l.worst = max(l.worst, now.Sub(l.last))
+	before := l.last
+	if before.IsZero() {
+		before, l.first = now, now
 	}
+	l.worst = max(l.worst, now.Sub(before))
 	l.last = now
-	if pid == nil || replica == nil {
-		return nil
-	}
-	if n := len(l.tenure); n > 0 && l.tenure[n-1].pid == *pid {
+	n := len(l.tenure)
+	if n > 0 && pid != nil && l.tenure[n-1].pid == *pid {
 		l.tenure[n-1].seen = now
 		return nil
 	}
-	l.tenure = append(l.tenure, tenure{replica: *replica, pid: *pid, begin: now, seen: now})
+	if n > 0 && l.tenure[n-1].until.IsZero() {
+		l.tenure[n-1].until = now
+	}
+	if pid != nil && replica != nil {
+		l.tenure = append(l.tenure, tenure{replica: *replica, pid: *pid, after: before, seen: now})
+	}
 	return nil
+}
+
+// Looked reports whether the lock was looked at.
+func (l *Leaders) Looked() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return !l.last.IsZero()
 }
 
 // Terms returns how many terms were seen.
@@ -84,45 +98,9 @@ func (l *Leaders) Terms() int {
 	return len(l.tenure)
 }
 
-// WorstGap returns the longest time between two looks.
+// WorstGap returns the longest time between two looks: how exact the history is.
 func (l *Leaders) WorstGap() time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.worst
-}
-
-// Trespasses returns the rows that a loop of the leader handled on a replica which was not seen to lead at that time, give or
-// take WorstGap, and afterwards: how long a statement may take that is under way at the end of a term. checked is how many rows of
-// such loops there are.
-func (l *Leaders) Trespasses(ctx context.Context, pool *pgxpool.Pool, afterwards time.Duration) (checked int, found []string, err error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	rows, err := pool.Query(ctx, `SELECT loop, id, replica, handled_at FROM handled
-		WHERE origin IN ($1, $2, $3) AND handled_at <= $4`, string(Tick), string(Term), string(Gated), l.last)
-	if err != nil {
-		return 0, nil, fmt.Errorf("work: look for trespasses: %w", err)
-	}
-	var loop, replica string
-	var id int64
-	var at time.Time
-	_, err = pgx.ForEachRow(rows, []any{&loop, &id, &replica, &at}, func() error {
-		checked++
-		if !l.ledLocked(replica, at, afterwards) {
-			found = append(found, fmt.Sprintf("%s %d by %s at %s", loop, id, replica, at.UTC().Format(time.RFC3339Nano)))
-		}
-		return nil
-	})
-	if err != nil {
-		return 0, nil, fmt.Errorf("work: look for trespasses: %w", err)
-	}
-	return checked, found, nil
-}
-
-func (l *Leaders) ledLocked(replica string, at time.Time, afterwards time.Duration) bool {
-	for _, t := range l.tenure {
-		if t.replica == replica && !at.Before(t.begin.Add(-l.worst)) && !at.After(t.seen.Add(l.worst+afterwards)) {
-			return true
-		}
-	}
-	return false
 }

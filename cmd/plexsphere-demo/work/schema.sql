@@ -43,17 +43,20 @@ CREATE TABLE IF NOT EXISTS sse_cursor (
 CREATE TABLE IF NOT EXISTS sse_signing_key (
     one boolean PRIMARY KEY DEFAULT true CHECK (one), version bigint NOT NULL DEFAULT 1);
 CREATE TABLE IF NOT EXISTS capacity (
-    one boolean PRIMARY KEY DEFAULT true CHECK (one), used_percent int NOT NULL DEFAULT 0);
+    one boolean PRIMARY KEY DEFAULT true CHECK (one), used_percent int NOT NULL DEFAULT 0, swings int NOT NULL DEFAULT 0);
 CREATE TABLE IF NOT EXISTS capacity_crossings (
-    id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, used_percent int NOT NULL, replica text NOT NULL, crossed_at timestamptz NOT NULL DEFAULT clock_timestamp());
+    id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, used_percent int NOT NULL, crossed_at timestamptz NOT NULL DEFAULT clock_timestamp());
 INSERT INTO sse_cursor DEFAULT VALUES ON CONFLICT DO NOTHING;
 INSERT INTO sse_signing_key DEFAULT VALUES ON CONFLICT DO NOTHING;
 INSERT INTO capacity DEFAULT VALUES ON CONFLICT DO NOTHING;
 
--- The books: what will fall due, and what was handled. No constraint keeps a row from being handled twice: that is to be seen.
+-- The books: what will fall due, what was handled, and each pass, also one that found nothing to do. No constraint keeps a row from being handled twice: that is to be seen.
 CREATE TABLE IF NOT EXISTS due (
     loop text NOT NULL, id bigint NOT NULL, due_at timestamptz NOT NULL, PRIMARY KEY (loop, id));
 CREATE TABLE IF NOT EXISTS handled (
     loop text NOT NULL, id bigint NOT NULL, replica text NOT NULL DEFAULT current_setting('application_name'),
     origin text NOT NULL, fence bigint, handled_at timestamptz NOT NULL DEFAULT clock_timestamp());
 CREATE INDEX IF NOT EXISTS handled_by_row ON handled (loop, id);
+CREATE TABLE IF NOT EXISTS passes (
+    pass text NOT NULL, replica text NOT NULL DEFAULT current_setting('application_name'), origin text NOT NULL, fence bigint,
+    began_at timestamptz NOT NULL DEFAULT statement_timestamp(), ended_at timestamptz NOT NULL DEFAULT clock_timestamp());

@@ -86,12 +86,15 @@ func reconciles() []Step {
 			seed: `INSERT INTO endpoint_observations (observed_at) VALUES (now() - interval '10 minutes' + $1) RETURNING id`,
 		},
 		{
-			Loop:   "reachability-evaluator", // the stale pass
+			Loop:   "reachability-evaluator",
+			Pass:   "reachability-evaluator, stale",
 			handle: `UPDATE nodes SET state = 'stale' WHERE state = 'reachable' AND last_seen <= now() - interval '1 minute' RETURNING id`,
 			seed:   `INSERT INTO nodes (last_seen) VALUES (now() - interval '1 minute' + $1) RETURNING id`,
 		},
 		{
-			Loop:   "reachability-evaluator", // the recovery pass; a node that is seen in the future stays reachable
+			Loop:   "reachability-evaluator",
+			Pass:   "reachability-evaluator, recovery", // a node that is seen in the future stays reachable
+			atOnce: true,
 			handle: `UPDATE nodes SET state = 'reachable' WHERE state = 'stale' AND last_seen > now() RETURNING id`,
 			seed:   `INSERT INTO nodes (state, last_seen) VALUES ('stale', now() + $1 + interval '100 years') RETURNING id`,
 		},

@@ -2,6 +2,7 @@
 package work
 
 import (
+	"cmp"
 	"context"
 	_ "embed" // of the schema
 	"fmt"
@@ -47,17 +48,24 @@ const (
 // Step is one pass over the rows of a loop that are due.
 type Step struct {
 	Loop string
+	Pass string // names it in the books where the loop has another step
 	// handle is a data-modifying statement that returns the id of each row it handled. It changes only rows that are still
 	// due, and so stays right when two replicas run it at once.
 	handle string
-	// seed inserts a row that falls due after $1, an interval, and returns its id.
-	seed string
+	// seed inserts a row that falls due after $1, an interval, or at once, and returns its id.
+	seed   string
+	atOnce bool
 }
 
-// Run handles what is due and returns how many rows that were. fence is 0 where there is none.
+// pass is the name of the step's passes in the books.
+func (s Step) pass() string { return cmp.Or(s.Pass, s.Loop) }
+
+// Run handles what is due, enters the pass into the books, and returns how many rows it handled. fence is 0 where there is none.
 func (s Step) Run(ctx context.Context, pool *pgxpool.Pool, origin Origin, fence uint64) (rows int64, err error) {
-	tag, err := pool.Exec(ctx, `WITH done AS (`+s.handle+`)
-		INSERT INTO handled (loop, id, origin, fence) SELECT $1::text, id, $2::text, nullif($3::bigint, 0) FROM done`, s.Loop, string(origin), int64(fence))
+	tag, err := pool.Exec(ctx, `WITH done AS (`+s.handle+`),
+			pass AS (INSERT INTO passes (pass, origin, fence) SELECT $4::text, $2::text, nullif($3::bigint, 0) FROM (SELECT count(*) FROM done) AS all_done)
+		INSERT INTO handled (loop, id, origin, fence) SELECT $1::text, id, $2::text, nullif($3::bigint, 0) FROM done`,
+		s.Loop, string(origin), int64(fence), s.pass())
 	if err != nil {
 		return 0, fmt.Errorf("work: %s: %w", s.Loop, err)
 	}
