@@ -11,9 +11,10 @@ import (
 
 // books are those of all locks of a target, one for each lock in each database. They belong to whoever polls.
 type books struct {
-	cfg   Config
-	terms map[book]*terms
-	gone  map[book]bool // watched by its name, and not there as of the last answer
+	cfg    Config
+	terms  map[book]*terms
+	resume map[book]*Term // terms of an earlier Watcher whose lock was not seen yet
+	gone   map[book]bool  // watched by its name, and not there as of the last answer
 }
 
 // book names one of them.
@@ -22,16 +23,25 @@ type book struct {
 	datname string
 }
 
-func newBooks(cfg Config) books { return books{cfg: cfg, terms: make(map[book]*terms)} }
+func newBooks(cfg Config) books {
+	b := books{cfg: cfg, terms: make(map[book]*terms), resume: make(map[book]*Term)}
+	for _, term := range cfg.Resume {
+		lock := slices.IndexFunc(cfg.Locks, func(l Lock) bool { return l.Name == term.Lock })
+		if lock >= 0 && term.End.IsZero() && !term.Holder.BackendStart.IsZero() {
+			b.resume[book{lock, term.Datname}] = &term
+		}
+	}
+	return b
+}
 
-// enter notes a poll, which came an interval after the last one. A hot standby's locks are its own, so it tells nothing; nor is
-// anything known of a time in which this process itself stood still.
-func (b *books) enter(got answer, known bool, at time.Time, interval time.Duration) {
+// enter notes a poll, which came an interval after the last one, and returns the terms that it shows to have ended or begun. A hot
+// standby's locks are its own, so it tells nothing; nor is anything known of a time in which this process itself stood still.
+func (b *books) enter(got answer, known bool, at time.Time, interval time.Duration) (changes []Term) {
 	if !known {
 		for _, t := range b.terms {
 			t.unanswered()
 		}
-		return
+		return nil
 	}
 	b.gone = make(map[book]bool)
 	for i, lock := range b.cfg.Locks {
@@ -52,7 +62,7 @@ func (b *books) enter(got answer, known bool, at time.Time, interval time.Durati
 			delete(b.gone, id)
 			o := database.observations[i]
 			o.at, o.serverNow = at, got.serverNow
-			b.enterOne(id, o, staleAfter*interval+b.cfg.PollTimeout)
+			changes = append(changes, b.enterOne(id, o, staleAfter*interval+b.cfg.PollTimeout)...)
 		}
 	}
 	for id, t := range b.terms {
@@ -60,17 +70,22 @@ func (b *books) enter(got answer, known bool, at time.Time, interval time.Durati
 		case seen[id]:
 		case b.gone[id]:
 			t.unanswered() // its counters go on when it comes back
-		default:
+		default: // its database is gone, and whoever held the lock in it
+			if t.state.Term != nil {
+				changes = append(changes, t.end(got.serverNow))
+			}
 			delete(b.terms, id)
 		}
 	}
+	return changes
 }
 
 // enterOne notes what was seen of one lock in one database. What was seen longer than the gap ago does not count.
-func (b *books) enterOne(id book, o observation, gap time.Duration) {
+func (b *books) enterOne(id book, o observation, gap time.Duration) (changes []Term) {
 	t := b.terms[id]
 	if t == nil {
-		t = newTerms(id.datname, b.cfg.Locks[id.lock].Name)
+		t = newTerms(id.datname, b.cfg.Locks[id.lock].Name, b.resume[id])
+		delete(b.resume, id)
 		t.state.Expected = len(b.cfg.Locks[id.lock].ExpectedApplicationNames) > 0
 		b.terms[id] = t
 	}
@@ -83,7 +98,7 @@ func (b *books) enterOne(id book, o observation, gap time.Duration) {
 			return matched
 		})
 	}
-	t.observe(o)
+	return t.observe(o)
 }
 
 // isIn reports whether the lock is watched in the database.

@@ -30,6 +30,8 @@ type Snapshot struct {
 	Err error
 	// At is when the last poll ended, by this machine's clock. Zero before the first.
 	At time.Time
+	// ServerTime is the time of the last answered poll, by the server's clock. Zero before the first.
+	ServerTime time.Time
 	// Interval is the time from the start of the last poll to that of the next: PollInterval, or longer to keep to MaxDutyCycle.
 	Interval time.Duration
 	// Took is how long the last poll took. Where that is longer than Interval, it is the time between two polls.
@@ -44,6 +46,8 @@ type Snapshot struct {
 	Failures map[Reason]uint64
 	// PollDuration is how long polls took, answered or not, in seconds.
 	PollDuration Histogram
+	// Changes are the terms that this poll saw end, and then those that it saw begin, lock by lock. A term that ended has an End.
+	Changes []Term
 	// Locks has one state for each lock in each database that an answered poll has told of, in the order of Config.Locks and of
 	// the databases' names.
 	Locks []LockState
@@ -67,6 +71,10 @@ type LockState struct {
 	Holders  int     // sessions to which the lock is granted, in whatever mode
 	Waiters  int     // rows that wait
 	Holder   *Holder // the one exclusive holder; nil when nobody leads
+
+	// Term is the one that goes on, as last seen: also while the lock is not known, since it may go on then. Nil when nobody
+	// leads.
+	Term *Term
 
 	Terms           uint64        // terms seen, the one found at the start included
 	Unheld          time.Duration // time seen without an exclusive holder

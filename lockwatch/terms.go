@@ -13,18 +13,20 @@ type observation struct {
 
 // terms keeps the books of one lock over the polls.
 type terms struct {
-	state LockState
+	state LockState // its Term survives unanswered polls
 
 	asked    bool        // the previous poll was answered
 	previous observation // valid while asked
-	current  *Holder     // the term that was last seen to go on; survives unanswered polls
+	seen     time.Time   // the last answered poll, by the server's clock; zero before the first
 	ended    time.Time   // when the last term was seen to have ended; zero when unknown
 }
 
-func newTerms(datname, lock string) *terms {
+// newTerms opens the books of a lock. resumed is the term that went on when an earlier Watcher saw it last, or nil.
+func newTerms(datname, lock string, resumed *Term) *terms {
 	return &terms{state: LockState{
 		Datname:  datname,
 		Lock:     lock,
+		Term:     resumed,
 		Handover: newHistogram(0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 15, 20, 30, 60, 120, 300),
 	}}
 }
@@ -36,14 +38,15 @@ func (t *terms) unanswered() {
 	t.state.Known, t.state.Holders, t.state.Waiters, t.state.Holder = false, 0, 0, nil
 }
 
-// observe notes an answer.
-func (t *terms) observe(o observation) {
+// observe notes an answer, and returns the terms that it shows to have ended or begun.
+func (t *terms) observe(o observation) (changes []Term) {
 	if t.asked {
 		t.addTime(o.at.Sub(t.previous.at))
 	}
-	t.follow(&o)
+	changes = t.follow(&o)
 	t.state.Known, t.state.Holders, t.state.Waiters, t.state.Holder = true, o.holders, o.waiters, o.holder
-	t.asked, t.previous = true, o
+	t.asked, t.previous, t.seen = true, o, o.serverNow
+	return changes
 }
 
 // addTime counts the time since the previous answer as spent in the state that it saw.
@@ -57,26 +60,48 @@ func (t *terms) addTime(d time.Duration) {
 }
 
 // follow tells whether the term goes on, has ended, or another one has begun.
-func (t *terms) follow(o *observation) {
-	goesOn := t.current != nil && o.holder != nil && sameBackend(t.current, o.holder)
-	if t.current != nil && !goesOn && t.asked {
-		t.ended = o.at
+func (t *terms) follow(o *observation) (changes []Term) {
+	if t.state.Term != nil && o.holder != nil && sameBackend(&t.state.Term.Holder, o.holder) {
+		t.goOn(o)
+		return nil
 	}
-	switch {
-	case o.holder == nil:
-		t.current = nil
-	case goesOn:
-		o.holder.TermStart = t.current.TermStart
-		t.current = o.holder
-	default:
+	if t.state.Term != nil {
+		if t.asked {
+			t.ended = o.at
+		}
+		changes = append(changes, t.end(o.serverNow))
+	}
+	if o.holder != nil {
 		if !t.ended.IsZero() {
 			t.state.Handover = t.state.Handover.with(o.at.Sub(t.ended))
 			t.ended = time.Time{}
 		}
 		o.holder.TermStart = o.serverNow
-		t.current = o.holder
+		t.state.Term = &Term{Datname: t.state.Datname, Lock: t.state.Lock, Holder: *o.holder, After: t.seen, LastSeen: o.serverNow}
 		t.state.Terms++
+		changes = append(changes, *t.state.Term)
 	}
+	return changes
+}
+
+// goOn notes that the term was seen again. Snapshots share the term before, so it stays as it is.
+func (t *terms) goOn(o *observation) {
+	next := *t.state.Term
+	o.holder.TermStart = next.Holder.TermStart
+	next.Holder, next.LastSeen = *o.holder, o.serverNow
+	t.state.Term = &next
+	t.state.Terms = max(t.state.Terms, 1) // one that an earlier Watcher has seen begin is new to this one's counter
+}
+
+// end closes the term, which a poll at that time did not show any more.
+func (t *terms) end(serverNow time.Time) Term {
+	ended := *t.state.Term
+	ended.End = serverNow
+	if ended.End.Before(ended.LastSeen) {
+		ended.End = ended.LastSeen // the server's clock was set back, or the server is another one
+	}
+	t.state.Term = nil
+	return ended
 }
 
 // sameBackend reports whether two sights are of one backend: a pid is used again, a pid with its start is not.

@@ -1,6 +1,8 @@
 package lockwatch
 
 import (
+	"fmt"
+	"strings"
 	"testing"
 	"time"
 )
@@ -8,23 +10,90 @@ import (
 // story plays answers and gaps one second apart and returns the books.
 func story(t *testing.T, polls ...any) LockState {
 	t.Helper()
-	books := newTerms("db", "lock")
+	state, _ := storyAfter(t, nil, polls...)
+	return state
+}
+
+// storyAfter plays them on from a term that an earlier watcher has seen, and returns what changed too.
+func storyAfter(t *testing.T, resumed *Term, polls ...any) (state LockState, changes []Term) {
+	t.Helper()
+	books := newTerms("db", "lock", resumed)
 	begin := time.Date(2026, 12, 2, 3, 0, 0, 0, time.UTC)
 	for i, poll := range polls {
 		at := begin.Add(time.Duration(i) * time.Second)
 		switch p := poll.(type) {
 		case nil:
-			books.observe(observation{at: at, serverNow: at})
+			changes = append(changes, books.observe(observation{at: at, serverNow: at})...)
 		case *Holder:
 			copied := *p
-			books.observe(observation{at: at, serverNow: at, holders: 1, holder: &copied})
+			changes = append(changes, books.observe(observation{at: at, serverNow: at, holders: 1, holder: &copied})...)
 		case int: // so many holders of a shared lock
-			books.observe(observation{at: at, serverNow: at, holders: p})
+			changes = append(changes, books.observe(observation{at: at, serverNow: at, holders: p})...)
 		default:
 			books.unanswered()
 		}
 	}
-	return books.state
+	return books.state, changes
+}
+
+// A term is told of when it begins and when it has ended, with the last poll before each moment and the first one after it.
+func TestTermsTellOfTheirMoments(t *testing.T) {
+	a, b, blind := backend(1, 10), backend(2, 20), backend(1, 0)
+	resumed := func(h *Holder, seen int) *Term {
+		start := time.Date(2026, 12, 2, 2, 0, 0, 0, time.UTC)
+		holder := *h
+		holder.TermStart = start
+		return &Term{Datname: "db", Lock: "lock", Holder: holder, LastSeen: start.Add(time.Duration(seen) * time.Second)}
+	}
+	for name, tc := range map[string]struct {
+		resumed *Term
+		polls   []any
+		want    string // of each change: pid, after, start, last seen, end
+		open    string // the term that goes on
+	}{
+		"found held":                     {polls: []any{a, a, a}, want: "1: - 0 0 -", open: "1: - 0 2 -"},
+		"begins and ends":                {polls: []any{nil, nil, a, a, a, nil}, want: "1: 1 2 2 -, 1: 1 2 4 5"},
+		"handover between two polls":     {polls: []any{a, a, b, b}, want: "1: - 0 0 -, 1: - 0 1 2, 2: 1 2 2 -", open: "2: 1 2 3 -"},
+		"goes on through an outage":      {polls: []any{a, gap{}, gap{}, a}, want: "1: - 0 0 -", open: "1: - 0 3 -"},
+		"goes on, as far as known":       {polls: []any{a, a, gap{}}, want: "1: - 0 0 -", open: "1: - 0 1 -"},
+		"ends in an outage":              {polls: []any{a, a, gap{}, gap{}, nil}, want: "1: - 0 0 -, 1: - 0 1 4"},
+		"another one after an outage":    {polls: []any{a, gap{}, gap{}, b}, want: "1: - 0 0 -, 1: - 0 0 3, 2: 0 3 3 -", open: "2: 0 3 3 -"},
+		"resumed and found again":        {resumed: resumed(a, 9), polls: []any{gap{}, a, a, nil}, want: "1: - -3600 2 3"},
+		"resumed and gone":               {resumed: resumed(a, 9), polls: []any{nil}, want: "1: - -3600 -3591 0"},
+		"resumed, led by another":        {resumed: resumed(a, 9), polls: []any{b}, want: "1: - -3600 -3591 0, 2: - 0 0 -", open: "2: - 0 0 -"},
+		"resumed, not seen yet":          {resumed: resumed(a, 9), polls: []any{gap{}}, open: "1: - -3600 -3591 -"},
+		"a server whose clock is behind": {resumed: resumed(a, 7200), polls: []any{nil}, want: "1: - -3600 3600 3600"},
+		"the start is hidden meanwhile":  {polls: []any{a, blind, nil}, want: "1: - 0 0 -, 1: - 0 1 2"},
+	} {
+		state, changes := storyAfter(t, tc.resumed, tc.polls...)
+		var got []string
+		for _, term := range changes {
+			got = append(got, moments(term))
+		}
+		open := ""
+		if state.Term != nil {
+			open = moments(*state.Term)
+		}
+		if text := strings.Join(got, ", "); text != tc.want || open != tc.open {
+			t.Errorf("%s: %q, open %q; want %q, open %q", name, text, open, tc.want, tc.open)
+		}
+		if tc.resumed != nil && state.Terms == 0 && state.Known && state.Holder != nil {
+			t.Errorf("%s: a term is held and none was counted", name)
+		}
+	}
+}
+
+// moments gives the moments of a term in seconds of the story.
+func moments(term Term) string {
+	text := fmt.Sprintf("%d:", term.Holder.PID)
+	for _, at := range []time.Time{term.After, term.Holder.TermStart, term.LastSeen, term.End} {
+		if at.IsZero() {
+			text += " -"
+			continue
+		}
+		text += fmt.Sprintf(" %d", int(at.Sub(time.Date(2026, 12, 2, 3, 0, 0, 0, time.UTC)).Seconds()))
+	}
+	return text
 }
 
 type gap struct{}

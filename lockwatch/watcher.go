@@ -50,6 +50,10 @@ type Config struct {
 	// its partitions, and other sessions' lock calls wait meanwhile. Where a poll takes longer than that share of
 	// PollInterval, polls come less often. Zero and negative mean DefaultMaxDutyCycle; at most 1.
 	MaxDutyCycle float64
+	// Resume are terms that went on when an earlier Watcher of these Locks saw them last, from wherever the caller keeps them. One
+	// that is found again, by the backend's pid and start, goes on with its TermStart; else it has ended when its lock is first
+	// seen. A term without a BackendStart is not found again: pids alone come back too soon after a restart of the server.
+	Resume []Term
 	// OnSnapshot, unless nil, is called with each new Snapshot, in its order, by whoever polls, which waits for it.
 	OnSnapshot func(Snapshot)
 	// Logger receives one line when the target goes down or comes up, and when polls come less often. Nil means slog.Default().
@@ -177,7 +181,7 @@ func (w *Watcher) poll(ctx context.Context) error {
 	next := w.Snapshot()
 	next.At = time.Now()
 	known := err == nil && !got.inRecovery
-	w.books.enter(got, known, next.At, next.Interval)
+	next.Changes = w.books.enter(got, known, next.At, next.Interval)
 	if known {
 		err = w.books.missing()
 	}
@@ -188,7 +192,7 @@ func (w *Watcher) poll(ctx context.Context) error {
 		next.Failures = maps.Clone(next.Failures)
 		next.Failures[reasonOf(err)]++
 	} else {
-		next.LastSuccess = next.At
+		next.LastSuccess, next.ServerTime = next.At, got.serverNow
 		next.InRecovery, next.ServerLocks = got.inRecovery, got.locks
 	}
 	w.pace.note(got.spent, &w.diary)
