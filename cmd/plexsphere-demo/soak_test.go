@@ -20,7 +20,7 @@ func TestSoakHandlesEveryRowOnce(t *testing.T) {
 		}
 		length = time.Duration(seconds) * time.Second
 	}
-	d := startDemo(t, "--check-interval=500ms", "--loop-interval=200ms", "--kill-leader-every=5s", "--duration="+length.String())
+	d := startDemo(t, "--check-interval=1s", "--loop-interval=200ms", "--kill-leader-every=5s", "--duration="+length.String())
 	if code := d.exitCode(t); code != exitOK {
 		t.Errorf("exit code %d, want 0:\n%s", code, d.out)
 	}
