@@ -17,6 +17,7 @@ func mayImport() map[string][]string {
 		"loop":                       nil,
 		"lockwatch":                  {"lockkey"},
 		"collector":                  {"lockkey", "lockwatch"},
+		"history":                    {"lockwatch"},
 		"cmd/leader-exporter":        {"cmd/leader-exporter/config", "lockkey", "lockwatch", "collector"},
 		"cmd/leader-exporter/config": {"lockkey", "lockwatch"},
 		"cmd/plexsphere-demo": {

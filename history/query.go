@@ -1,0 +1,182 @@
+package history
+
+import (
+	"bytes"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"time"
+
+	"go.etcd.io/bbolt"
+
+	"github.com/plexsphere/leader-exporter/lockwatch"
+)
+
+const (
+	defaultLimit = 100
+	maxLimit     = 1000
+	// maxLooked is how many terms one page looks at, so that a query which matches few of them does not read all at once.
+	maxLooked = 10_000
+)
+
+// What a caller of Terms can get wrong.
+var (
+	ErrBadCursor = errors.New("not a cursor of an earlier page")
+	ErrBadRange  = errors.New("the range ends before it begins")
+)
+
+// Query says which terms to read. The zero value means the newest ones.
+type Query struct {
+	Target, Datname, Lock string // empty: any
+	// From and To bound the time [From, To), of which a term must have a part: from its TermStart to its End, or till now when it
+	// has none. Zero: no bound. Where they are equal: the terms that go on through that moment.
+	From, To time.Time
+	// Limit is how many terms a page may have, at most 1000; a larger one means 1000. Zero and negative: 100.
+	Limit int
+	// Cursor is the Next of the page before. Empty: the first page.
+	Cursor string
+}
+
+// Page is one part of an answer.
+type Page struct {
+	Terms []Entry // newest first, by TermStart, over all targets
+	// Next is the Cursor of the next page, and empty when this is the last. A page looks at no more than 10,000 terms, so it can
+	// have fewer than Limit of them, even none, and still a Next.
+	Next string
+}
+
+// Entry is a term and the target that it was seen on.
+type Entry struct {
+	Target string
+	lockwatch.Term
+}
+
+// Terms returns one page of the terms that q asks for. Pages that follow each other's Next neither repeat a term nor leave one
+// out, whatever is put meanwhile; a term that begins meanwhile is met only if its start is before that of the last one read.
+// Errors wrap ErrBadCursor or ErrBadRange where the query is wrong.
+func (s *Store) Terms(q Query) (Page, error) {
+	end, err := q.end()
+	if err != nil {
+		return Page{}, fmt.Errorf("history: read terms: %w", err)
+	}
+	if q.Limit <= 0 {
+		q.Limit = defaultLimit
+	}
+	q.Limit = min(q.Limit, maxLimit)
+	var page Page
+	err = s.view(func(tx *bbolt.Tx) (err error) {
+		page, err = booksOf(tx).page(q, end, time.Now())
+		return err
+	})
+	if err != nil {
+		return Page{}, fmt.Errorf("history: read terms of %s: %w", s.name, err)
+	}
+	return page, nil
+}
+
+// end returns the key before which the walk begins; nil when at the newest term.
+func (q Query) end() ([]byte, error) {
+	if !q.From.IsZero() && !q.To.IsZero() && q.To.Before(q.From) {
+		return nil, ErrBadRange
+	}
+	var end []byte
+	if q.Cursor != "" {
+		k, err := base64.RawURLEncoding.DecodeString(q.Cursor)
+		if _, ok := parseKey(k); err != nil || !ok {
+			return nil, ErrBadCursor
+		}
+		end = k
+	}
+	if !q.To.IsZero() {
+		if to := appendTime(nil, q.To); end == nil || bytes.Compare(to, end) < 0 {
+			end = to
+		}
+	}
+	return end, nil
+}
+
+// page walks back from the key end.
+func (b books) page(q Query, end []byte, now time.Time) (Page, error) {
+	var page Page
+	var last []byte // the key of the last term that was looked at and is settled
+	c := b.terms.Cursor()
+	looked := 0
+	for k, v := seekBefore(c, end); k != nil; k, v = c.Prev() {
+		if looked++; looked > maxLooked {
+			page.Next = base64.RawURLEncoding.EncodeToString(last)
+			break
+		}
+		parsed, ok := parseKey(k)
+		if !ok {
+			return Page{}, errBadKey(k)
+		}
+		if q.names(parsed) {
+			t, err := decode(parsed, v)
+			if err != nil {
+				return Page{}, err
+			}
+			if q.covers(t, now) {
+				if len(page.Terms) == q.Limit {
+					page.Next = base64.RawURLEncoding.EncodeToString(last)
+					break
+				}
+				page.Terms = append(page.Terms, Entry{Target: string(parsed.target), Term: t})
+			}
+		}
+		last = k
+	}
+	return page, nil
+}
+
+// seekBefore moves the cursor to the last key before end, or to the last of all when end is nil.
+func seekBefore(c *bbolt.Cursor, end []byte) (k, v []byte) {
+	if end == nil {
+		return c.Last()
+	}
+	if k, _ := c.Seek(end); k == nil {
+		return c.Last()
+	}
+	return c.Prev()
+}
+
+// names reports whether the names of a term are among those asked for.
+func (q Query) names(k key) bool {
+	return (q.Target == "" || q.Target == string(k.target)) &&
+		(q.Datname == "" || q.Datname == string(k.datname)) &&
+		(q.Lock == "" || q.Lock == string(k.lock))
+}
+
+// covers reports whether the term, which began before To, lasts into the range.
+func (q Query) covers(t lockwatch.Term, now time.Time) bool {
+	end := t.End
+	if end.IsZero() {
+		end = now
+	}
+	return q.From.IsZero() || end.After(q.From)
+}
+
+// OpenTerms returns the terms of the target that have no end, by their start.
+func (s *Store) OpenTerms(target string) ([]lockwatch.Term, error) {
+	var terms []lockwatch.Term
+	err := s.view(func(tx *bbolt.Tx) error {
+		b, prefix := booksOf(tx), appendName(nil, target)
+		c := b.open.Cursor()
+		for k, _ := c.Seek(prefix); bytes.HasPrefix(k, prefix); k, _ = c.Next() {
+			k := k[len(prefix):]
+			parsed, ok := parseKey(k)
+			if !ok {
+				return errBadKey(k)
+			}
+			t, err := decode(parsed, b.terms.Get(k))
+			if err != nil {
+				return err
+			}
+			terms = append(terms, t)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("history: read open terms of %s: %w", s.name, err)
+	}
+	return terms, nil
+}
