@@ -43,7 +43,7 @@ build: ## Build the commands into bin/
 
 .PHONY: setup
 setup: ## Install what the tests and the demo need, or say what to install
-	@tools/setup.sh go cc git postgresql pgbouncer psql prometheus promtool curl npm
+	@tools/setup.sh go cc git postgresql pgbouncer psql prometheus promtool chromium curl npm
 
 # One make each: the parts must run in this order, under -j too.
 .PHONY: test
@@ -57,9 +57,9 @@ test-setup:
 test-lint:
 	@$(TIMED) $(MAKE) --no-print-directory lint
 
-# The race detector needs cgo. Examples and fuzz seeds are tests and run here too.
+# The race detector needs cgo. Examples and fuzz seeds are tests and run here too. Pictures of pages stay in .cache/artefacts.
 test-unit:
-	@CGO_ENABLED=1 $(TIMED) $(GO) test -race -shuffle=on -count=1 -skip '$(FAULT_TESTS)|$(CHAOS_TESTS)|$(SOAK_TESTS)|$(LOAD_TESTS)' ./...
+	@LEADER_EXPORTER_ARTEFACTS=$(CURDIR)/.cache/artefacts CGO_ENABLED=1 $(TIMED) $(GO) test -race -shuffle=on -count=1 -skip '$(FAULT_TESTS)|$(CHAOS_TESTS)|$(SOAK_TESTS)|$(LOAD_TESTS)' ./...
 
 # The tests of package leader that measure have the machine for themselves and print their figures, which go test shows when it
 # is called in the package's folder.

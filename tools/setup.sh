@@ -7,7 +7,7 @@
 #   cc          a C compiler and the C library's headers, for the race detector
 #   postgresql  the PostgreSQL server's programs
 #   pgbouncer   PgBouncer, the connection pooler
-#   psql, prometheus, promtool, curl, git
+#   psql, prometheus, promtool, chromium, curl, git
 #   npm         for tools/postgres.sh, which fetches other versions of the server
 #
 # Nothing happens when everything is there. As root on a machine with apt-get, missing needs are installed as Debian
@@ -143,7 +143,7 @@ find_missing() {
 		case $need in
 		go) check_go && continue ;;
 		cc | postgresql | pgbouncer) "has_$need" && continue ;;
-		psql | prometheus | promtool | curl | git | npm) has "$need" && continue ;;
+		psql | prometheus | promtool | chromium | curl | git | npm) has "$need" && continue ;;
 		*) fail "unknown need \"$need\"; the head of tools/setup.sh lists them" ;;
 		esac
 		missing="$missing${missing:+ }$need"

@@ -16,16 +16,21 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	dto "github.com/prometheus/client_model/go"
 
+	"github.com/plexsphere/leader-exporter/api"
 	"github.com/plexsphere/leader-exporter/cmd/leader-exporter/config"
 	"github.com/plexsphere/leader-exporter/collector"
+	"github.com/plexsphere/leader-exporter/history"
 	"github.com/plexsphere/leader-exporter/lockwatch"
 )
 
 // fleet runs the watchers of all targets. A reload keeps those whose target is as it was, with all that they know.
 type fleet struct {
-	opts   options
-	logger *slog.Logger
+	opts     options
+	logger   *slog.Logger
+	recorder *history.Recorder
+	events   *api.Events
 
+	present    atomic.Pointer[[]api.Target]        // by name
 	gatherer   atomic.Pointer[prometheus.Registry] // of the present targets
 	reloaded   prometheus.Gauge
 	reloadedAt prometheus.Gauge
@@ -39,6 +44,7 @@ type fleet struct {
 type member struct {
 	spec    spec
 	watcher *lockwatch.Watcher
+	target  api.Target
 	stop    context.CancelFunc
 	ended   chan struct{}
 }
@@ -50,9 +56,9 @@ type spec struct {
 }
 
 // newFleet returns a fleet that has not loaded its targets yet.
-func newFleet(opts options, logger *slog.Logger) *fleet {
+func newFleet(opts options, logger *slog.Logger, recorder *history.Recorder) *fleet {
 	return &fleet{
-		opts: opts, logger: logger, members: make(map[string]*member),
+		opts: opts, logger: logger, recorder: recorder, events: api.NewEvents(logger), members: make(map[string]*member),
 		reloaded: prometheus.NewGauge(prometheus.GaugeOpts{
 			Name: "leader_exporter_config_last_reload_successful", Help: "1 if the last attempt to load the configuration succeeded, else 0.",
 		}),
@@ -80,10 +86,14 @@ func (f *fleet) load(ctx context.Context) error {
 			m.stop()
 			<-m.ended
 		}
+		if next[name] == nil {
+			f.recorder.Forget(name)
+			f.events.Remove(name)
+		}
 	}
 	for name, m := range next {
 		if f.members[name] != m {
-			m.run()
+			f.start(ctx, m)
 			f.logger.InfoContext(ctx, "watching", slog.String("target", name), slog.Int("locks", len(m.spec.target.Locks)))
 		}
 	}
@@ -107,13 +117,32 @@ func (f *fleet) prepare() (map[string]*member, error) {
 			next[name] = m
 			continue
 		}
-		watcher, err := s.watcher(f.opts, f.logger, nil)
-		if err != nil {
+		if _, err := s.watcher(f.opts, f.logger, nil, nil); err != nil {
 			return nil, err
 		}
-		next[name] = &member{spec: s, watcher: watcher, ended: make(chan struct{})}
+		next[name] = &member{spec: s, ended: make(chan struct{})}
 	}
 	return next, nil
+}
+
+// start makes a watcher that goes on with the terms which the history has of the target, and runs it. Only now: the watcher that
+// it replaces has ended and tells of no further term.
+func (f *fleet) start(ctx context.Context, m *member) {
+	name := m.spec.target.Name
+	open, err := f.recorder.OpenTerms(name)
+	if err != nil {
+		f.logger.ErrorContext(ctx, "the history cannot be read: terms that go on are taken for new ones", slog.String("target", name), slog.Any("error", err))
+	}
+	m.target = m.spec.apiTarget()
+	m.watcher, err = m.spec.watcher(f.opts, f.logger, open, func(s lockwatch.Snapshot) {
+		f.recorder.Note(name, s)
+		f.events.Note(m.target, s)
+	})
+	if err != nil {
+		panic(err) // prepare has made one of the same spec
+	}
+	m.target.Source = m.watcher
+	m.run()
 }
 
 // run starts the member's watcher.
@@ -129,10 +158,13 @@ func (m *member) run() {
 // publish makes the present targets those of the next scrape.
 func (f *fleet) publish() {
 	var targets []collector.Target
+	present := []api.Target{}
 	for _, name := range slices.Sorted(maps.Keys(f.members)) {
 		m := f.members[name]
 		targets = append(targets, collector.Target{Name: name, Labels: m.spec.target.Labels, Source: m.watcher})
+		present = append(present, m.target)
 	}
+	f.present.Store(&present)
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(f.reloaded, f.reloadedAt, collector.New(targets))
 	f.gatherer.Store(registry)
@@ -140,6 +172,9 @@ func (f *fleet) publish() {
 
 // Gather implements prometheus.Gatherer over the present targets, once some were loaded.
 func (f *fleet) Gather() ([]*dto.MetricFamily, error) { return f.gatherer.Load().Gather() }
+
+// targets returns the present ones, once some were loaded.
+func (f *fleet) targets() []api.Target { return *f.present.Load() }
 
 // close ends all watchers.
 func (f *fleet) close() {
@@ -171,14 +206,20 @@ func (o options) specs() ([]spec, error) {
 	return specs, nil
 }
 
-// watcher makes the watcher of a target. onSnapshot may be nil.
-func (s spec) watcher(opts options, logger *slog.Logger, onSnapshot func(lockwatch.Snapshot)) (*lockwatch.Watcher, error) {
+// apiTarget is the target as the API shows it, without a source.
+func (s spec) apiTarget() api.Target {
+	return api.Target{Name: s.target.Name, Labels: s.target.Labels, Locks: s.target.Locks}
+}
+
+// watcher makes the watcher of a target, which goes on with the terms in resume. onSnapshot may be nil.
+func (s spec) watcher(opts options, logger *slog.Logger, resume []lockwatch.Term, onSnapshot func(lockwatch.Snapshot)) (*lockwatch.Watcher, error) {
 	w, err := lockwatch.New(lockwatch.Config{
 		ConnConfig:   s.target.Source.ConnConfig,
 		Locks:        s.target.Locks,
 		PollInterval: s.pollInterval,
 		PollTimeout:  s.pollTimeout,
 		MaxDutyCycle: opts.maxDutyCycle,
+		Resume:       resume,
 		OnSnapshot:   onSnapshot,
 		Logger:       logger.With(slog.String("target", s.target.Name)),
 	})

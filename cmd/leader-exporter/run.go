@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/alecthomas/kingpin/v2"
+	"github.com/prometheus/common/model"
 	"github.com/prometheus/common/promslog"
 	promslogflag "github.com/prometheus/common/promslog/flag"
 	"github.com/prometheus/common/version"
@@ -40,8 +41,11 @@ type options struct {
 	pollInterval time.Duration // 0 is that of the file, else the default
 	pollTimeout  time.Duration // likewise
 	maxDutyCycle float64
-	log          promslog.Config
-	output       string
+
+	historyPath      string // empty keeps the history in memory
+	historyRetention model.Duration
+	log              promslog.Config
+	output           string
 }
 
 // run is the whole program; it returns the exit code.
@@ -57,6 +61,9 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 		PlaceHolder("DURATION").SetValue(&duration{flag: "poll.timeout", value: &opts.pollTimeout})
 	app.Flag("poll.max-duty-cycle", "Largest share of time that a server may spend in reading pg_locks: where a read takes longer, reads come less often.").
 		Default(fmt.Sprint(lockwatch.DefaultMaxDutyCycle)).FloatVar(&opts.maxDutyCycle)
+	app.Flag("history.path", "File that keeps the terms of holders; it is made where there is none. Without one, they are kept in memory, and gone at the end.").
+		PlaceHolder("FILE").StringVar(&opts.historyPath)
+	app.Flag("history.retention", "How long an ended term is kept.").Default("90d").SetValue(&opts.historyRetention)
 	app.Flag("web.enable-lifecycle", "Let POST /-/reload reload the configuration, as SIGHUP does.").BoolVar(&opts.lifecycle)
 	promslogflag.AddFlags(app, &opts.log)
 	app.DefaultEnvars()
@@ -69,6 +76,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	checkCmd.Flag("output", "table or json.").Default("table").EnumVar(&opts.output, "table", "json")
 	watchCmd := app.Command("watch", "Print a line for each change of a holder, until SIGTERM or Ctrl-C.")
 	watchCmd.Flag("output", "text or json.").Default("text").EnumVar(&watchOutput, "text", "json")
+	termsCmd := app.Command("terms", "Print terms of holders, newest first, from a running exporter, or from the file of --history.path while no exporter has it open.")
+	termsOpts := termsFlags(termsCmd)
 
 	done := false
 	app.UsageWriter(stdout)
@@ -93,6 +102,9 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	case command == watchCmd.FullCommand():
 		opts.output = watchOutput
 		return watch(ctx, opts, stdout, stderr)
+	case command == termsCmd.FullCommand():
+		termsOpts.file = opts.historyPath
+		return terms(ctx, *termsOpts, stdout, stderr)
 	case command == serveCmd.FullCommand():
 		return serve(ctx, opts, stderr)
 	default:
@@ -105,6 +117,9 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 func (o options) validate() error {
 	if o.maxDutyCycle <= 0 || o.maxDutyCycle > 1 {
 		return fmt.Errorf("--poll.max-duty-cycle=%v: want more than 0 and at most 1", o.maxDutyCycle)
+	}
+	if time.Duration(o.historyRetention) < time.Minute {
+		return fmt.Errorf("--history.retention=%v: want at least 1m", o.historyRetention)
 	}
 	return nil
 }

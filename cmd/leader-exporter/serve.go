@@ -21,6 +21,9 @@ import (
 	"github.com/prometheus/common/promslog"
 	"github.com/prometheus/common/version"
 	"github.com/prometheus/exporter-toolkit/web"
+
+	"github.com/plexsphere/leader-exporter/api"
+	"github.com/plexsphere/leader-exporter/history"
 )
 
 // stopTimeout is how long requests that are under way may take after a signal.
@@ -30,22 +33,31 @@ const stopTimeout = 5 * time.Second
 func serve(ctx context.Context, opts options, stderr io.Writer) int {
 	opts.log.Writer = stderr
 	logger := promslog.New(&opts.log)
-	fleet := newFleet(opts, logger)
-	defer fleet.close()
+	store, err := history.Open(history.Config{Path: opts.historyPath, Retention: time.Duration(opts.historyRetention), Logger: logger})
+	if err != nil {
+		fmt.Fprintf(stderr, "leader-exporter: --history.path=%s: %v\n", opts.historyPath, err)
+		return exitFailed
+	}
+	recorder := history.NewRecorder(store, logger)
+	stopRecorder := runRecorder(recorder)
+	fleet := newFleet(opts, logger, recorder)
+	defer func() { // the watchers first: the recorder writes what they saw last
+		fleet.close()
+		stopRecorder()
+		if err := store.Close(); err != nil {
+			logger.ErrorContext(ctx, "the history was not closed", slog.Any("error", err))
+		}
+	}()
 	if err := fleet.load(ctx); err != nil {
 		printProblems(stderr, err)
 		return exitFailed
 	}
-	handler, err := newHandler(fleet, opts.lifecycle, logger)
-	if err != nil {
-		fmt.Fprintf(stderr, "leader-exporter: %v\n", err)
-		return exitFailed
-	}
+	handler := newHandler(fleet, store, opts.lifecycle, logger)
 	logger.InfoContext(ctx, "starting", slog.String("version", version.Info()))
 	ctx, cancel := context.WithCancel(ctx)
 	var background sync.WaitGroup
 	background.Go(func() { fleet.reloadOnHangup(ctx) })
-	err = listenAndServe(ctx, opts.web, handler, logger)
+	err = listenAndServe(ctx, opts.web, handler, fleet.events.Close, logger)
 	cancel()
 	background.Wait()
 	if err != nil {
@@ -54,6 +66,20 @@ func serve(ctx context.Context, opts options, stderr io.Writer) int {
 	}
 	logger.InfoContext(ctx, "stopped")
 	return exitOK
+}
+
+// runRecorder runs the recorder until the returned function is called, which waits for what it writes last.
+func runRecorder(recorder *history.Recorder) (stop func()) {
+	ctx, cancel := context.WithCancel(context.Background()) // it outlasts the watchers
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		recorder.Run(ctx)
+	}()
+	return func() {
+		cancel()
+		<-done
+	}
 }
 
 // reloadOnHangup reloads the configuration at each SIGHUP until ctx ends.
@@ -82,8 +108,8 @@ func (f *fleet) reload(ctx context.Context) error {
 	return nil
 }
 
-// listenAndServe serves until ctx ends, and then lets requests that are under way finish.
-func listenAndServe(ctx context.Context, flags *web.FlagConfig, handler http.Handler, logger *slog.Logger) error {
+// listenAndServe serves until ctx ends, and then lets requests that are under way finish; onStop ends those that never do.
+func listenAndServe(ctx context.Context, flags *web.FlagConfig, handler http.Handler, onStop func(), logger *slog.Logger) error {
 	server := &http.Server{
 		Handler:           handler,
 		ReadHeaderTimeout: 5 * time.Second,
@@ -91,6 +117,7 @@ func listenAndServe(ctx context.Context, flags *web.FlagConfig, handler http.Han
 		WriteTimeout:      30 * time.Second,
 		IdleTimeout:       2 * time.Minute,
 	}
+	server.RegisterOnShutdown(onStop)
 	stopped := make(chan struct{})
 	unhook := context.AfterFunc(ctx, func() {
 		bounded, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
@@ -112,29 +139,20 @@ func listenAndServe(ctx context.Context, flags *web.FlagConfig, handler http.Han
 }
 
 // newHandler routes the exporter's paths.
-func newHandler(fleet *fleet, lifecycle bool, logger *slog.Logger) (http.Handler, error) {
+func newHandler(fleet *fleet, store *history.Store, lifecycle bool, logger *slog.Logger) http.Handler {
 	process := prometheus.NewRegistry()
 	process.MustRegister(
 		collectors.NewGoCollector(),
 		collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 		versioncollector.NewCollector("leader_exporter"),
 	)
-	landing, err := web.NewLandingPage(web.LandingConfig{
-		Name:        "leader-exporter",
-		Description: "Who leads, from pg_locks",
-		Version:     version.Info(),
-		Profiling:   "false",
-		Links: []web.LandingLinks{
-			{Address: "/metrics", Text: "Metrics"},
-			{Address: "/-/healthy", Text: "Healthy"},
-			{Address: "/-/ready", Text: "Ready"},
-		},
+	pages := api.New(api.Config{
+		Targets: fleet.targets, History: store, Events: fleet.events, Version: version.Version, Logger: logger,
 	})
-	if err != nil {
-		return nil, fmt.Errorf("make the landing page: %w", err)
-	}
 	mux := http.NewServeMux()
-	mux.Handle("GET /{$}", landing)
+	for _, path := range []string{"/{$}", "/static/", "/api/"} {
+		mux.Handle(path, pages)
+	}
 	mux.Handle("GET /metrics", promhttp.HandlerFor(prometheus.Gatherers{process, fleet}, promhttp.HandlerOpts{
 		ErrorLog:            slog.NewLogLogger(logger.Handler(), slog.LevelError),
 		ErrorHandling:       promhttp.ContinueOnError,
@@ -156,7 +174,7 @@ func newHandler(fleet *fleet, lifecycle bool, logger *slog.Logger) (http.Handler
 		}
 		answer("configuration reloaded\n")(w, r)
 	})
-	return mux, nil
+	return mux
 }
 
 // answer returns a handler that always says the same.

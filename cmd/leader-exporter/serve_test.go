@@ -26,8 +26,14 @@ var listening = regexp.MustCompile(`address=(127\.0\.0\.1:\d+)`)
 // startExporter runs serve on a port of its own until the test ends. The environment, or a flag, says which database.
 func startExporter(t *testing.T, flags ...string) *exporter {
 	t.Helper()
+	return startExporterUntil(t, context.Background(), flags...)
+}
+
+// startExporterUntil is startExporter until ctx ends, if that is sooner.
+func startExporterUntil(t *testing.T, ctx context.Context, flags ...string) *exporter {
+	t.Helper()
 	e := &exporter{log: &syncbuf.Buffer{}}
-	ctx, cancel := context.WithCancel(context.Background())
+	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -132,7 +138,7 @@ func TestAwkwardPasswordsWork(t *testing.T) {
 		t.Setenv("LEADER_EXPORTER_DSN", strings.Replace(plain, "watcher@", "watcher:S3CRET_x@", 1))
 		e := startExporter(t)
 		e.awaitMetrics(t, []string{`leader_lock_up{target="default"} 0`, `poll_failures_total{reason="auth",target="default"} [1-9]`})
-		for _, path := range []string{"/metrics", "/", "/-/ready"} {
+		for _, path := range []string{"/metrics", "/", "/-/ready", "/api/v1/locks", "/api/v1/terms"} {
 			body, err := get(t.Context(), e.url+path)
 			if err != nil || strings.Contains(body, "S3CRET") {
 				t.Errorf("%s: %v, or the password is in it", path, err)

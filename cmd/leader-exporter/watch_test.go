@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/plexsphere/leader-exporter/cmd/leader-exporter/config"
+	"github.com/plexsphere/leader-exporter/api"
 	"github.com/plexsphere/leader-exporter/lockkey"
 	"github.com/plexsphere/leader-exporter/lockwatch"
 )
@@ -15,12 +15,12 @@ import (
 // After an outage watch tells again who holds the lock, though it is the same as before; a database that is not there any more is
 // unknown, not free; and nothing is told twice.
 func TestWatchTellsOfTheEndOfAnOutage(t *testing.T) {
-	target := config.Target{Name: "one", Locks: []lockwatch.Lock{{Name: "leader", Key: lockkey.BackgroundLeader(), Databases: []string{"a", "b"}}}}
+	target := api.Target{Name: "one", Locks: []lockwatch.Lock{{Name: "leader", Key: lockkey.BackgroundLeader(), Databases: []string{"a", "b"}}}}
 	held := lockwatch.LockState{Lock: "leader", Datname: "a", Known: true, Holders: 1, Holder: &lockwatch.Holder{PID: 7}}
 	free := lockwatch.LockState{Lock: "leader", Datname: "b", Known: true}
 	dropped := lockwatch.LockState{Lock: "leader", Datname: "b"}
 	var lines strings.Builder
-	out := &printer{w: &lines, format: "text", last: make(map[string]map[string]string)}
+	out := &printer{w: &lines, format: "text"}
 	for _, poll := range []struct {
 		err   error
 		locks []lockwatch.LockState
@@ -33,8 +33,8 @@ func TestWatchTellsOfTheEndOfAnOutage(t *testing.T) {
 		{errors.New("refused"), nil},
 		{nil, []lockwatch.LockState{held, dropped}},
 	} {
-		snapshot := lockwatch.Snapshot{Up: poll.err == nil, At: time.Now(), Locks: poll.locks}
-		if err := out.show(snapshot.At, target.Name, judge(target, snapshot, poll.err)); err != nil {
+		snapshot := lockwatch.Snapshot{Up: poll.err == nil, Err: poll.err, At: time.Now(), Interval: time.Second, Locks: poll.locks}
+		if err := out.show(snapshot.At, target.Name, target.LocksOf(snapshot, snapshot.At)); err != nil {
 			t.Fatal(err)
 		}
 	}

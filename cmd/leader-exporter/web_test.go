@@ -27,7 +27,7 @@ func TestWebConfigGuardsEveryPath(t *testing.T) {
 	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}}}
 	defer client.CloseIdleConnections()
 	address := "https" + e.url[len("http"):]
-	for _, path := range []string{"/metrics", "/", "/-/healthy", "/-/ready"} {
+	for _, path := range []string{"/metrics", "/", "/-/healthy", "/-/ready", "/static/status.js", "/api/v1/locks", "/api/v1/terms", "/api/v1/openapi.yaml"} {
 		for password, want := range map[string]int{"": http.StatusUnauthorized, "wrong": http.StatusUnauthorized, "open sesame": http.StatusOK} {
 			req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, address+path, nil)
 			if err != nil {

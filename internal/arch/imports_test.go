@@ -18,7 +18,8 @@ func mayImport() map[string][]string {
 		"lockwatch":                  {"lockkey"},
 		"collector":                  {"lockkey", "lockwatch"},
 		"history":                    {"lockwatch"},
-		"cmd/leader-exporter":        {"cmd/leader-exporter/config", "lockkey", "lockwatch", "collector"},
+		"api":                        {"history", "lockwatch"},
+		"cmd/leader-exporter":        {"cmd/leader-exporter/config", "lockkey", "lockwatch", "collector", "history", "api"},
 		"cmd/leader-exporter/config": {"lockkey", "lockwatch"},
 		"cmd/plexsphere-demo": {
 			"cmd/plexsphere-demo/replica", "cmd/plexsphere-demo/work", "internal/pgserver", "internal/child",

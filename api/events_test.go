@@ -1,0 +1,294 @@
+package api_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/plexsphere/leader-exporter/api"
+)
+
+// message is an event as a reader gets it.
+type message struct {
+	id, name string
+	data     map[string]any
+}
+
+// String tells what the event is about.
+func (m message) String() string {
+	text := m.name
+	for _, key := range []string{"target", "verdict", "pid", "end"} {
+		if value, ok := m.data[key]; ok {
+			text += fmt.Sprint(" ", value)
+		}
+	}
+	return text
+}
+
+// stream is a connection to /api/v1/events.
+type stream struct {
+	response *http.Response
+	lines    *bufio.Scanner
+	leave    context.CancelFunc
+}
+
+// connect reads events from the server.
+func connect(t *testing.T, base, query, lastID string) *stream {
+	t.Helper()
+	ctx, leave := context.WithTimeout(t.Context(), 30*time.Second)
+	t.Cleanup(leave)
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, base+"/api/v1/events"+query, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if lastID != "" {
+		request.Header.Set("Last-Event-ID", lastID)
+	}
+	response, err := http.DefaultClient.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = response.Body.Close() })
+	return &stream{response: response, lines: bufio.NewScanner(response.Body), leave: leave}
+}
+
+// next returns the next event; ok is false at the end of the stream.
+func (s *stream) next(t *testing.T) (m message, ok bool) {
+	t.Helper()
+	for s.lines.Scan() {
+		field, value, _ := strings.Cut(s.lines.Text(), ": ")
+		switch field {
+		case "id":
+			m.id = value
+		case "event":
+			m.name = value
+		case "data":
+			if err := json.Unmarshal([]byte(value), &m.data); err != nil {
+				t.Fatal(err)
+			}
+		case "":
+			if m.name != "" {
+				return m, true
+			}
+		}
+	}
+	return m, false
+}
+
+// require reads events and compares what they are about; it returns the last one's id.
+func (s *stream) require(t *testing.T, want ...string) (id string) {
+	t.Helper()
+	for _, w := range want {
+		m, ok := s.next(t)
+		if !ok || m.String() != w {
+			t.Fatalf("event %q (%v), want %q", m, ok, w)
+		}
+		id = m.id
+	}
+	return id
+}
+
+// serve serves the rig's handler until the test ends.
+func (r *rig) serve(t *testing.T) (base string) {
+	t.Helper()
+	server := httptest.NewServer(r.handler)
+	t.Cleanup(server.Close)
+	t.Cleanup(r.events.Close)
+	return server.URL
+}
+
+// A reader gets the present state and then each change, once; one that comes back gets what it has missed, and one whose last event is not
+// known begins anew.
+func TestEventsTellOfEachChangeOnce(t *testing.T) {
+	r := newRig(t, "one", "two")
+	start := time.Now().Truncate(time.Second)
+	begun := heldBy(7, "plexsphere-1", start, true)
+	r.poll(t, "one", free())
+	base := r.serve(t)
+	s := connect(t, base, "", "")
+	if got := s.response.Header.Get("Content-Type"); got != "text/event-stream" {
+		t.Errorf("Content-Type %q", got)
+	}
+	s.require(t, "reset", "lock one unheld", "lock two unknown")
+	r.poll(t, "one", free()) // no change
+	r.poll(t, "one", begun)
+	r.poll(t, "one", heldBy(7, "plexsphere-1", start, false))
+	first := s.require(t, "term one 7", "lock one held")
+	ended := begun.Changes[0]
+	ended.End = start.Add(time.Second)
+	r.poll(t, "one", free(ended))
+	end := "term one 7 " + ended.End.UTC().Format(time.RFC3339)
+	s.require(t, end, "lock one unheld")
+	s.leave()
+
+	failed := free()
+	failed.Err = errors.New("refused")
+	r.poll(t, "two", failed)
+	r.events.Remove("two")
+	last := connect(t, base, "", first).require(t, end, "lock one unheld", "lock two unknown", "removed two")
+	r.poll(t, "one", begun)
+	connect(t, base, "", last).require(t, "term one 7", "lock one held")
+	for _, unknown := range []string{"nonsense", "abc-1", strings.Split(last, "-")[0] + "-999", strings.Split(last, "-")[0] + "-x"} {
+		connect(t, base, "", unknown).require(t, "reset", "lock one held")
+	}
+	connect(t, base, "?target=two", first).require(t, "lock two unknown", "removed two")
+	connect(t, base, "?target=one&datname=other", "").require(t, "reset")
+}
+
+// Events are kept for readers that come back, and no more of them than so many.
+func TestEventsThatAreNotKeptAnyMoreResetTheReader(t *testing.T) {
+	r := newRig(t, "one")
+	base := r.serve(t)
+	s := connect(t, base, "", "")
+	s.require(t, "reset", "lock one unknown")
+	r.poll(t, "one", heldBy(1, "a", time.Now(), false))
+	id := s.require(t, "lock one held")
+	s.leave()
+	for pid := range uint32(1024) {
+		r.poll(t, "one", heldBy(2+pid, "a", time.Now(), false))
+	}
+	kept := connect(t, base, "", id)
+	for range 1024 {
+		kept.require(t, "lock one held")
+	}
+	r.poll(t, "one", free())
+	kept.require(t, "lock one unheld")
+	connect(t, base, "", id).require(t, "reset", "lock one unheld")
+}
+
+// Whoever does not read is disconnected, costs no poll any time, and can go on where it left off. No reader gets in beyond the limit,
+// nor after the end, which ends all streams.
+func TestEventsDoNotWaitForReaders(t *testing.T) {
+	r := newRig(t, "one")
+	base := r.serve(t)
+	slow := connect(t, base, "", "")
+	id := slow.require(t, "reset", "lock one unknown")
+	const changes = 1000
+	for i := range uint32(changes) { // far more than queue and sockets take, of a name that fills them
+		r.poll(t, "one", heldBy(1+i, strings.Repeat("x", 20_000), time.Now(), false))
+	}
+	got := 0
+	for {
+		m, ok := slow.next(t)
+		if !ok {
+			break
+		}
+		got++
+		id = m.id
+	}
+	if got == 0 || got == changes {
+		t.Errorf("the slow reader got %d of %d events, want some, and then the end", got, changes)
+	}
+	if lines := r.logs.With("WARN a reader of events does not keep up and was disconnected reader=127.0.0.1:"); len(lines) != 1 {
+		t.Errorf("log %q, want one line", r.logs.With(""))
+	}
+	again := connect(t, base, "", id)
+	for range changes - got {
+		again.require(t, "lock one held")
+	}
+
+	var readers []*stream
+	r.poll(t, "one", free()) // a state that is fresh
+	again.require(t, "lock one unheld")
+	for range 500 - 1 { // again is one
+		readers = append(readers, connect(t, base, "", ""))
+	}
+	refused := r.get("/api/v1/events")
+	if refused.Code != http.StatusServiceUnavailable || refused.Header().Get("Retry-After") == "" || !strings.Contains(refused.Body.String(), "500 readers") {
+		t.Errorf("the 501st reader: %v", refused)
+	}
+	r.events.Close()
+	for _, s := range readers {
+		s.require(t, "reset", "lock one unheld")
+		if m, ok := s.next(t); ok {
+			t.Errorf("event %v after the end", m)
+		}
+	}
+	if refused := r.get("/api/v1/events"); refused.Code != http.StatusServiceUnavailable || !strings.Contains(refused.Body.String(), "the exporter stops") {
+		t.Errorf("a reader after the end: %v", refused)
+	}
+}
+
+// connection is a ResponseWriter with the deadlines of a real one.
+type connection struct {
+	*httptest.ResponseRecorder
+	written chan string
+}
+
+func (c connection) Write(p []byte) (int, error) {
+	c.written <- string(p)
+	return len(p), nil
+}
+func (c connection) SetWriteDeadline(time.Time) error { return nil }
+func (c connection) SetReadDeadline(time.Time) error  { return nil }
+
+// Where nothing changes, a sign of life every 15 seconds lets both sides notice a dead connection.
+func TestEventsShowSignsOfLife(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t)
+		c := connection{httptest.NewRecorder(), make(chan string)}
+		ctx, leave := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			r.handler.ServeHTTP(c, httptest.NewRequestWithContext(ctx, http.MethodGet, "/api/v1/events", nil))
+		}()
+		if got := <-c.written; !strings.Contains(got, "event: reset") {
+			t.Errorf("first %q", got)
+		}
+		begin := time.Now()
+		for i := range 3 {
+			if got := <-c.written; got != ": nothing new\n\n" || time.Since(begin) != time.Duration(i+1)*15*time.Second {
+				t.Errorf("%q after %v", got, time.Since(begin))
+			}
+		}
+		leave()
+		<-done
+	})
+}
+
+// What is said of a lock changes with its holder and its verdict, and not with ages.
+func TestChangesLeaveOutWhatGrowsByItself(t *testing.T) {
+	var c api.Changes
+	age, older := 1.0, 2.0
+	lock := api.Lock{Target: "one", Lock: "leader", Datname: "db", Verdict: api.Held, Holders: 1, Holder: &api.Holder{PID: 7, HeartbeatAgeSeconds: &age}}
+	if got := c.Of("one", []api.Lock{lock}); len(got) != 1 {
+		t.Errorf("the first time: %v", got)
+	}
+	lock.Holder = &api.Holder{PID: 7, HeartbeatAgeSeconds: &older}
+	if got := c.Of("one", []api.Lock{lock}); len(got) != 0 {
+		t.Errorf("an older heartbeat: %v", got)
+	}
+	lock.Holder = &api.Holder{PID: 8}
+	if got := c.Of("one", []api.Lock{lock}); len(got) != 1 {
+		t.Errorf("another holder: %v", got)
+	}
+	c.Forget("one")
+	if got := c.Of("one", []api.Lock{lock}); len(got) != 1 {
+		t.Errorf("after it was forgotten: %v", got)
+	}
+}
+
+// stuckConnection is one whose reader takes nothing.
+type stuckConnection struct{ connection }
+
+func (stuckConnection) Write([]byte) (int, error) { return 0, os.ErrDeadlineExceeded }
+
+// A reader that takes nothing for ten seconds is disconnected, and the log says so, once.
+func TestEventsGiveUpOnAStuckReader(t *testing.T) {
+	r := newRig(t, "one")
+	c := stuckConnection{connection{httptest.NewRecorder(), nil}}
+	r.handler.ServeHTTP(c, httptest.NewRequest(http.MethodGet, "/api/v1/events", nil))
+	if lines := r.logs.With("WARN a reader of events does not keep up and was disconnected reader=192.0.2.1:1234"); len(lines) != 1 {
+		t.Errorf("log %q, want one line", r.logs.With(""))
+	}
+}
