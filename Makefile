@@ -43,7 +43,7 @@ build: ## Build the commands into bin/
 
 .PHONY: setup
 setup: ## Install what the tests and the demo need, or say what to install
-	@tools/setup.sh go cc git postgresql pgbouncer psql prometheus promtool chromium curl npm
+	@tools/setup.sh go cc git postgresql pgbouncer psql prometheus promtool amtool chromium curl npm
 
 # One make each: the parts must run in this order, under -j too.
 .PHONY: test

@@ -7,7 +7,7 @@
 #   cc          a C compiler and the C library's headers, for the race detector
 #   postgresql  the PostgreSQL server's programs
 #   pgbouncer   PgBouncer, the connection pooler
-#   psql, prometheus, promtool, chromium, curl, git
+#   psql, prometheus, promtool, amtool, chromium, curl, git
 #   npm         for tools/postgres.sh, which fetches other versions of the server
 #
 # Nothing happens when everything is there. As root on a machine with apt-get, missing needs are installed as Debian
@@ -80,6 +80,7 @@ debian_packages() {
 	postgresql) echo postgresql ;;
 	psql) echo postgresql-client ;;
 	prometheus | promtool) echo prometheus ;;
+	amtool) echo prometheus-alertmanager ;;
 	*) echo "$1" ;;
 	esac
 }
@@ -89,7 +90,7 @@ cleanup() {
 	[ "$created_dropin" = no ] || rm -f "$cluster_dropin"
 }
 
-# hold_services keeps the packages from starting a Prometheus on port 9090, a PgBouncer on port 6432, or a PostgreSQL, when
+# hold_services keeps the packages from starting a Prometheus on port 9090, an Alertmanager on port 9093, a PgBouncer on port 6432, or a PostgreSQL, when
 # they are installed. A policy that the machine already has is left alone.
 hold_services() {
 	[ ! -e "$service_policy" ] || return 0
@@ -143,7 +144,7 @@ find_missing() {
 		case $need in
 		go) check_go && continue ;;
 		cc | postgresql | pgbouncer) "has_$need" && continue ;;
-		psql | prometheus | promtool | chromium | curl | git | npm) has "$need" && continue ;;
+		psql | prometheus | promtool | amtool | chromium | curl | git | npm) has "$need" && continue ;;
 		*) fail "unknown need \"$need\"; the head of tools/setup.sh lists them" ;;
 		esac
 		missing="$missing${missing:+ }$need"

@@ -19,7 +19,8 @@ func mayImport() map[string][]string {
 		"collector":                  {"lockkey", "lockwatch"},
 		"history":                    {"lockwatch"},
 		"api":                        {"history", "lockwatch"},
-		"cmd/leader-exporter":        {"cmd/leader-exporter/config", "lockkey", "lockwatch", "collector", "history", "api"},
+		"alerts":                     nil,
+		"cmd/leader-exporter":        {"cmd/leader-exporter/config", "lockkey", "lockwatch", "collector", "history", "api", "alerts"},
 		"cmd/leader-exporter/config": {"lockkey", "lockwatch"},
 		"cmd/plexsphere-demo": {
 			"cmd/plexsphere-demo/replica", "cmd/plexsphere-demo/work", "internal/pgserver", "internal/child",
