@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -28,7 +29,7 @@ func TestMain(m *testing.M) {
 }
 
 // TestScripts runs the stories of testdata: each has a database of its own ($DSN), one that nobody serves ($DOWN), a free
-// port ($ADDRESS), and the command await.
+// port ($ADDRESS), this repository ($REPOSITORY), and the command await.
 func TestScripts(t *testing.T) {
 	testscript.Run(t, testscript.Params{
 		Dir:                 "testdata/script",
@@ -38,7 +39,9 @@ func TestScripts(t *testing.T) {
 			env.Setenv("DSN", pgtest.Database(tb).DSN)
 			env.Setenv("DOWN", "postgres://postgres@"+freeAddress(tb)+"/postgres?sslmode=disable")
 			env.Setenv("ADDRESS", freeAddress(tb))
-			return nil
+			repository, err := filepath.Abs("../..")
+			env.Setenv("REPOSITORY", repository)
+			return err
 		},
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){"await": await},
 	})

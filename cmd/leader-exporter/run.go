@@ -78,6 +78,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	watchCmd.Flag("output", "text or json.").Default("text").EnumVar(&watchOutput, "text", "json")
 	termsCmd := app.Command("terms", "Print terms of holders, newest first, from a running exporter, or from the file of --history.path while no exporter has it open.")
 	termsOpts := termsFlags(termsCmd)
+	rulesCmd := app.Command("rules", "Print alert rules for Prometheus, made for these intervals and labels.")
+	rulesParams := rulesFlags(rulesCmd)
 
 	done := false
 	app.UsageWriter(stdout)
@@ -105,6 +107,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	case command == termsCmd.FullCommand():
 		termsOpts.file = opts.historyPath
 		return terms(ctx, *termsOpts, stdout, stderr)
+	case command == rulesCmd.FullCommand():
+		return rules(opts, *rulesParams, stdout, stderr)
 	case command == serveCmd.FullCommand():
 		return serve(ctx, opts, stderr)
 	default:
