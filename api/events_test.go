@@ -44,7 +44,7 @@ type stream struct {
 // connect reads events from the server.
 func connect(t *testing.T, base, query, lastID string) *stream {
 	t.Helper()
-	ctx, leave := context.WithTimeout(t.Context(), 30*time.Second)
+	ctx, leave := context.WithTimeout(t.Context(), 5*time.Minute)
 	t.Cleanup(leave)
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, base+"/api/v1/events"+query, nil)
 	if err != nil {

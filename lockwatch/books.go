@@ -61,7 +61,7 @@ func (b *books) enter(got answer, known bool, at time.Time, interval time.Durati
 			seen[id] = true
 			delete(b.gone, id)
 			o := database.observations[i]
-			o.at, o.serverNow = at, got.serverNow
+			o.at, o.serverNow, o.asked = at, got.serverNow, got.serverNow.Add(-got.spent)
 			changes = append(changes, b.enterOne(id, o, staleAfter*interval+b.cfg.PollTimeout)...)
 		}
 	}

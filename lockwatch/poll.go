@@ -54,7 +54,7 @@ FROM (SELECT count(*) AS locks FROM seen) AS server
 
 // answer is what one poll brought.
 type answer struct {
-	serverNow  time.Time
+	serverNow  time.Time     // after the read
 	spent      time.Duration // by the server, in the statement
 	inRecovery bool
 	locks      int64

@@ -5,7 +5,8 @@ import "time"
 // observation is what one answered poll saw of a lock.
 type observation struct {
 	at        time.Time // this machine's clock, monotonic
-	serverNow time.Time
+	asked     time.Time // when the statement began, by the server's clock: the locks were read between this
+	serverNow time.Time // and this
 	holders   int
 	waiters   int
 	holder    *Holder // without TermStart
@@ -17,7 +18,7 @@ type terms struct {
 
 	asked    bool        // the previous poll was answered
 	previous observation // valid while asked
-	seen     time.Time   // the last answered poll, by the server's clock; zero before the first
+	seen     time.Time   // when the last answered poll asked, by the server's clock; zero before the first
 	ended    time.Time   // when the last term was seen to have ended; zero when unknown
 }
 
@@ -45,7 +46,7 @@ func (t *terms) observe(o observation) (changes []Term) {
 	}
 	changes = t.follow(&o)
 	t.state.Known, t.state.Holders, t.state.Waiters, t.state.Holder = true, o.holders, o.waiters, o.holder
-	t.asked, t.previous, t.seen = true, o, o.serverNow
+	t.asked, t.previous, t.seen = true, o, o.asked
 	return changes
 }
 
@@ -88,7 +89,10 @@ func (t *terms) follow(o *observation) (changes []Term) {
 func (t *terms) goOn(o *observation) {
 	next := *t.state.Term
 	o.holder.TermStart = next.Holder.TermStart
-	next.Holder, next.LastSeen = *o.holder, o.serverNow
+	next.Holder = *o.holder
+	if o.asked.After(next.LastSeen) {
+		next.LastSeen = o.asked
+	}
 	t.state.Term = &next
 	t.state.Terms = max(t.state.Terms, 1) // one that an earlier Watcher has seen begin is new to this one's counter
 }

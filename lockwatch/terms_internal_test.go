@@ -23,12 +23,12 @@ func storyAfter(t *testing.T, resumed *Term, polls ...any) (state LockState, cha
 		at := begin.Add(time.Duration(i) * time.Second)
 		switch p := poll.(type) {
 		case nil:
-			changes = append(changes, books.observe(observation{at: at, serverNow: at})...)
+			changes = append(changes, books.observe(observation{at: at, asked: at, serverNow: at})...)
 		case *Holder:
 			copied := *p
-			changes = append(changes, books.observe(observation{at: at, serverNow: at, holders: 1, holder: &copied})...)
+			changes = append(changes, books.observe(observation{at: at, asked: at, serverNow: at, holders: 1, holder: &copied})...)
 		case int: // so many holders of a shared lock
-			changes = append(changes, books.observe(observation{at: at, serverNow: at, holders: p})...)
+			changes = append(changes, books.observe(observation{at: at, asked: at, serverNow: at, holders: p})...)
 		default:
 			books.unanswered()
 		}

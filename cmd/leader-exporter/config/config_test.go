@@ -24,7 +24,7 @@ func write(t *testing.T, content string) string {
 	return path
 }
 
-func TestLoadReadsEveryKey(t *testing.T) {
+func TestEveryKeyIsRead(t *testing.T) {
 	t.Setenv("PLEXSPHERE_DSN", "postgres://monitor:secret@eu.example/plexsphere")
 	secret := write(t, "password\n")
 	path := write(t, `
