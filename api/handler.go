@@ -34,27 +34,44 @@ type History interface {
 	Terms(q history.Query) (history.Page, error)
 }
 
+// maxRequests is how many requests, those for events not counted, may be under way at once.
+const maxRequests = 40
+
 // handler serves the paths of the package.
 type handler struct {
 	cfg      Config
 	template *template.Template // of the status page
+	slots    chan struct{}      // one for each request under way, those for events not counted
 }
 
 // New returns a handler of the paths in the package comment. It answers other methods than GET and HEAD with 405, and a path that it does not have
 // with 404.
 func New(cfg Config) http.Handler {
-	h := &handler{cfg: cfg, template: newPageTemplate()}
+	h := &handler{cfg: cfg, template: newPageTemplate(), slots: make(chan struct{}, maxRequests)}
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /api/v1/locks", h.locks)
-	mux.HandleFunc("GET /api/v1/terms", h.terms)
+	mux.Handle("GET /api/v1/locks", h.limited(h.locks))
+	mux.Handle("GET /api/v1/terms", h.limited(h.terms))
 	mux.HandleFunc("GET /api/v1/events", h.events)
 	mux.HandleFunc("GET /api/v1/openapi.yaml", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/yaml")
 		_, _ = w.Write(openAPI)
 	})
-	mux.HandleFunc("GET /{$}", h.statusPage)
+	mux.Handle("GET /{$}", h.limited(h.statusPage))
 	mux.Handle("GET /static/", http.StripPrefix("/static/", static()))
 	return mux
+}
+
+// limited refuses what comes while maxRequests are under way.
+func (h *handler) limited(next http.HandlerFunc) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		select {
+		case h.slots <- struct{}{}:
+			defer func() { <-h.slots }()
+			next(w, r)
+		default:
+			busy(w, fmt.Errorf("%d requests are under way, and no more are let in", maxRequests))
+		}
+	})
 }
 
 // LocksAnswer is what /api/v1/locks answers.
@@ -188,6 +205,12 @@ func respond(w http.ResponseWriter, answer any) {
 // Problem is the body of every answer that is no success.
 type Problem struct {
 	Error string `json:"error"`
+}
+
+// busy says that it may be tried again soon.
+func busy(w http.ResponseWriter, err error) {
+	w.Header().Set("Retry-After", "5")
+	fail(w, http.StatusServiceUnavailable, err)
 }
 
 func fail(w http.ResponseWriter, status int, err error) {

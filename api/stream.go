@@ -35,8 +35,7 @@ func (h *handler) events(w http.ResponseWriter, r *http.Request) {
 	}
 	reader, missed, known, now, err := h.cfg.Events.subscribe(r.RemoteAddr, r.Header.Get("Last-Event-ID"))
 	if err != nil {
-		w.Header().Set("Retry-After", "5")
-		fail(w, http.StatusServiceUnavailable, err)
+		busy(w, err)
 		return
 	}
 	defer h.cfg.Events.unsubscribe(reader)

@@ -153,8 +153,15 @@ func TestHolderOnAUnixSocketHasNoAddress(t *testing.T) {
 	}
 }
 
-// E28: a role without grants still sees who holds the lock; it is told once what it lacks.
+// E28: a role without grants still sees who holds the lock; it is told once what it lacks, which either grant gives it.
 func TestRoleWithoutGrantsSeesThePid(t *testing.T) {
+	for _, grant := range []string{"pg_read_all_stats", "pg_monitor"} {
+		t.Run(grant, func(t *testing.T) { seesThePidAndWithTheGrantMore(t, grant) })
+	}
+}
+
+func seesThePidAndWithTheGrantMore(t *testing.T, grant string) {
+	t.Helper()
 	db := pgtest.Database(t)
 	admin := db.Connect(t)
 	role := db.Name + "_plain"
@@ -172,7 +179,7 @@ func TestRoleWithoutGrantsSeesThePid(t *testing.T) {
 	if got := strings.Count(log.String(), "pg_read_all_stats"); got != 1 {
 		t.Errorf("%d warnings, want 1:\n%s", got, log.String())
 	}
-	exec(t, admin, "GRANT pg_read_all_stats TO "+role)
+	exec(t, admin, "GRANT "+grant+" TO "+role)
 	await(t, w, "visible with the grant", func(s lockwatch.Snapshot) bool { return isHeld(s) && holderOf(s).Visible })
 }
 
@@ -354,7 +361,7 @@ func TestConnectionStringMayNameTheApplication(t *testing.T) {
 	}
 }
 
-// A hot standby tells nothing of the primary's lock, whoever holds its own; once promoted it does.
+// E32: a hot standby tells nothing of the primary's lock, whoever holds its own; once promoted it does.
 func TestHotStandbyTellsNothingOfLocks(t *testing.T) {
 	server := pgtest.Cluster(t, pgserver.Options{Standby: true})
 	exec(t, connectAs(t, server.DSN("postgres"), ""), takeLock)

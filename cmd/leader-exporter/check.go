@@ -16,7 +16,7 @@ import (
 )
 
 // check polls every target once, prints what it found, and returns the worst verdict as exit code.
-func check(ctx context.Context, opts options, stdout, stderr io.Writer) int {
+func check(ctx context.Context, opts options, output string, stdout, stderr io.Writer) int {
 	specs, err := opts.specs()
 	if err != nil {
 		printProblems(stderr, err)
@@ -37,7 +37,7 @@ func check(ctx context.Context, opts options, stdout, stderr io.Writer) int {
 	}
 	polling.Wait()
 	locks := slices.Concat(found...)
-	if err := printLocks(stdout, locks, opts.output); err != nil {
+	if err := printLocks(stdout, locks, output); err != nil {
 		fmt.Fprintf(stderr, "leader-exporter: check: write the report: %v\n", err)
 		return exitFailed
 	}

@@ -150,12 +150,12 @@ func requireTrue(t *testing.T, terms []history.Entry, truth []tenure) {
 	t.Helper()
 	taken := make(map[int]bool)
 	for _, e := range terms {
-		i := slices.IndexFunc(truth, func(real tenure) bool {
+		i := slices.IndexFunc(truth, func(was tenure) bool {
 			seen := e.LastSeen
 			if seen.Equal(e.Holder.TermStart) {
 				seen = e.Holder.TermStart.Add(-time.Second) // one poll saw it, and took no longer
 			}
-			return real.pid == e.Holder.PID && !e.Holder.TermStart.Before(real.begin) && !seen.After(real.end)
+			return was.pid == e.Holder.PID && !e.Holder.TermStart.Before(was.begin) && !seen.After(was.end)
 		})
 		if i < 0 {
 			t.Errorf("the term of backend %d from %v to %v, last seen %v, never was", e.Holder.PID, e.Holder.TermStart, e.End, e.LastSeen)

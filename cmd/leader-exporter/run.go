@@ -45,14 +45,37 @@ type options struct {
 	historyPath      string // empty keeps the history in memory
 	historyRetention model.Duration
 	log              promslog.Config
-	output           string
 }
 
 // run is the whole program; it returns the exit code.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	app := kingpin.New("leader-exporter", help)
-	var opts options
-	var watchOutput string
+	opts := &options{}
+	flags(app, opts)
+	commands := commands(app, opts)
+	done := false
+	app.UsageWriter(stdout)
+	app.ErrorWriter(stderr)
+	app.Terminate(func(int) { done = true }) // after --help and --version
+	command, err := app.Parse(args)
+	if done {
+		return exitOK
+	}
+	if err == nil {
+		err = opts.validate()
+	}
+	if err != nil {
+		fmt.Fprintf(stderr, "leader-exporter: %v (try --help)\n", err)
+		return exitFailed
+	}
+	if opts.configCheck {
+		return checkConfig(*opts, stdout, stderr)
+	}
+	return commands[command](ctx, stdout, stderr)
+}
+
+// flags declares the flags of all commands.
+func flags(app *kingpin.Application, opts *options) {
 	app.Flag("config.file", "What to watch: targets, locks, labels.").PlaceHolder("FILE").StringVar(&opts.configFile)
 	app.Flag("config.check", "Read the configuration, say whether it is valid, and exit.").BoolVar(&opts.configCheck)
 	app.Flag("poll.interval", fmt.Sprintf("Least time between two reads of pg_locks; %v, or poll_interval of the file.", lockwatch.DefaultPollInterval)).
@@ -69,51 +92,34 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	app.DefaultEnvars()
 	app.Version(version.Print("leader-exporter"))
 	app.HelpFlag.Short('h')
-
-	serveCmd := app.Command("serve", "Serve /metrics until SIGTERM or Ctrl-C.").Default()
 	opts.web = kingpinflag.AddFlags(app, ":18861")
+}
+
+// commands declares the commands, and returns what each does once the command line is parsed.
+func commands(app *kingpin.Application, opts *options) map[string]func(ctx context.Context, stdout, stderr io.Writer) int {
+	serveCmd := app.Command("serve", "Serve /metrics until SIGTERM or Ctrl-C.").Default()
 	checkCmd := app.Command("check", "Poll once and say who leads.")
-	checkCmd.Flag("output", "table or json.").Default("table").EnumVar(&opts.output, "table", "json")
+	checkOutput := checkCmd.Flag("output", "table or json.").Default("table").Enum("table", "json")
 	watchCmd := app.Command("watch", "Print a line for each change of a holder, until SIGTERM or Ctrl-C.")
-	watchCmd.Flag("output", "text or json.").Default("text").EnumVar(&watchOutput, "text", "json")
+	watchOutput := watchCmd.Flag("output", "text or json.").Default("text").Enum("text", "json")
 	termsCmd := app.Command("terms", "Print terms of holders, newest first, from a running exporter, or from the file of --history.path while no exporter has it open.")
 	termsOpts := termsFlags(termsCmd)
 	rulesCmd := app.Command("rules", "Print alert rules for Prometheus, made for these intervals and labels.")
 	rulesParams := rulesFlags(rulesCmd)
-
-	done := false
-	app.UsageWriter(stdout)
-	app.ErrorWriter(stderr)
-	app.Terminate(func(int) { done = true }) // after --help and --version
-	command, err := app.Parse(args)
-	if done {
-		return exitOK
-	}
-	if err == nil {
-		err = opts.validate()
-	}
-	if err != nil {
-		fmt.Fprintf(stderr, "leader-exporter: %v (try --help)\n", err)
-		return exitFailed
-	}
-	switch {
-	case opts.configCheck:
-		return checkConfig(opts, stdout, stderr)
-	case command == checkCmd.FullCommand():
-		return check(ctx, opts, stdout, stderr)
-	case command == watchCmd.FullCommand():
-		opts.output = watchOutput
-		return watch(ctx, opts, stdout, stderr)
-	case command == termsCmd.FullCommand():
-		termsOpts.file = opts.historyPath
-		return terms(ctx, *termsOpts, stdout, stderr)
-	case command == rulesCmd.FullCommand():
-		return rules(opts, *rulesParams, stdout, stderr)
-	case command == serveCmd.FullCommand():
-		return serve(ctx, opts, stderr)
-	default:
-		fmt.Fprintf(stderr, "leader-exporter: no command %q\n", command)
-		return exitFailed
+	return map[string]func(ctx context.Context, stdout, stderr io.Writer) int{
+		serveCmd.FullCommand(): func(ctx context.Context, _, stderr io.Writer) int { return serve(ctx, *opts, stderr) },
+		checkCmd.FullCommand(): func(ctx context.Context, stdout, stderr io.Writer) int {
+			return check(ctx, *opts, *checkOutput, stdout, stderr)
+		},
+		watchCmd.FullCommand(): func(ctx context.Context, stdout, stderr io.Writer) int {
+			return watch(ctx, *opts, *watchOutput, stdout, stderr)
+		},
+		termsCmd.FullCommand(): func(ctx context.Context, stdout, stderr io.Writer) int {
+			return terms(ctx, *termsOpts, opts.historyPath, stdout, stderr)
+		},
+		rulesCmd.FullCommand(): func(_ context.Context, stdout, stderr io.Writer) int {
+			return rules(*opts, *rulesParams, stdout, stderr)
+		},
 	}
 }
 

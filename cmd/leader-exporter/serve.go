@@ -116,6 +116,7 @@ func listenAndServe(ctx context.Context, flags *web.FlagConfig, handler http.Han
 		ReadTimeout:       10 * time.Second,
 		WriteTimeout:      30 * time.Second,
 		IdleTimeout:       2 * time.Minute,
+		MaxHeaderBytes:    16 << 10,
 	}
 	server.RegisterOnShutdown(onStop)
 	stopped := make(chan struct{})

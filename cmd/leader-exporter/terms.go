@@ -32,7 +32,6 @@ const (
 type termsOptions struct {
 	url        string
 	httpConfig string
-	file       string // the flag --history.path of the program
 	query      history.Query
 	limit      int
 	output     string
@@ -77,12 +76,12 @@ func (m *moment) Set(text string) error {
 func (m *moment) String() string { return "" }
 
 // terms prints terms of holders, newest first.
-func terms(ctx context.Context, opts termsOptions, stdout, stderr io.Writer) int {
+func terms(ctx context.Context, opts termsOptions, file string, stdout, stderr io.Writer) int {
 	if opts.limit < 0 {
 		fmt.Fprintf(stderr, "leader-exporter: terms: --limit=%d: want 0 or more\n", opts.limit)
 		return exitFailed
 	}
-	source, closeSource, err := opts.source()
+	source, closeSource, err := opts.source(file)
 	if err == nil {
 		err = errors.Join(opts.print(ctx, stdout, source), closeSource())
 	}
@@ -96,12 +95,12 @@ func terms(ctx context.Context, opts termsOptions, stdout, stderr io.Writer) int
 // termsSource reads a page of terms.
 type termsSource func(ctx context.Context, q history.Query) (api.TermsAnswer, error)
 
-// source opens what the options name: a file, or a running exporter.
-func (o termsOptions) source() (read termsSource, closeSource func() error, err error) {
-	if o.file != "" {
-		store, err := history.OpenReadOnly(o.file)
+// source opens the history file, if one is named, or else asks a running exporter.
+func (o termsOptions) source(file string) (read termsSource, closeSource func() error, err error) {
+	if file != "" {
+		store, err := history.OpenReadOnly(file)
 		if err != nil {
-			return nil, nil, fmt.Errorf("--history.path=%s: %w", o.file, err)
+			return nil, nil, fmt.Errorf("--history.path=%s: %w", file, err)
 		}
 		return func(_ context.Context, q history.Query) (api.TermsAnswer, error) {
 			page, err := store.Terms(q)

@@ -14,13 +14,13 @@ import (
 )
 
 // watch prints a line for each change that the polls see, until ctx ends.
-func watch(ctx context.Context, opts options, stdout, stderr io.Writer) int {
+func watch(ctx context.Context, opts options, output string, stdout, stderr io.Writer) int {
 	specs, err := opts.specs()
 	if err != nil {
 		printProblems(stderr, err)
 		return exitFailed
 	}
-	out := &printer{w: stdout, format: opts.output}
+	out := &printer{w: stdout, format: output}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	var watching sync.WaitGroup
