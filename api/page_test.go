@@ -123,4 +123,9 @@ func TestPathsThatAreThere(t *testing.T) {
 	if recorder.Code != http.StatusMethodNotAllowed {
 		t.Errorf("POST: %d, want 405", recorder.Code)
 	}
+	recorder = httptest.NewRecorder()
+	r.handler.ServeHTTP(recorder, httptest.NewRequest(http.MethodHead, "/api/v1/events", nil)) // and is not held
+	if recorder.Code != http.StatusOK || recorder.Header().Get("Content-Type") != "text/event-stream" {
+		t.Errorf("HEAD of events: %d %q", recorder.Code, recorder.Header())
+	}
 }

@@ -11,6 +11,8 @@ import (
 )
 
 const (
+	eventStream = "text/event-stream"
+
 	// keepAlive is the time between two signs of life where nothing changes.
 	keepAlive = 15 * time.Second
 	// sendTimeout is how long a reader may take to receive an event.
@@ -33,15 +35,19 @@ func (h *handler) events(w http.ResponseWriter, r *http.Request) {
 		fail(w, http.StatusBadRequest, err)
 		return
 	}
+	w.Header().Set("Cache-Control", "no-store")
+	w.Header().Set("X-Accel-Buffering", "no") // nginx would hold events back
+	if r.Method == http.MethodHead {
+		w.Header().Set("Content-Type", eventStream)
+		return // there is no body to wait for
+	}
 	reader, missed, known, now, err := h.cfg.Events.subscribe(r.RemoteAddr, r.Header.Get("Last-Event-ID"))
 	if err != nil {
 		busy(w, err)
 		return
 	}
 	defer h.cfg.Events.unsubscribe(reader)
-	w.Header().Set("Content-Type", "text/event-stream")
-	w.Header().Set("Cache-Control", "no-store")
-	w.Header().Set("X-Accel-Buffering", "no") // nginx would hold events back
+	w.Header().Set("Content-Type", eventStream)
 	s := &stream{w: w, control: http.NewResponseController(w), events: h.cfg.Events, filter: filter}
 	_ = s.control.SetReadDeadline(time.Time{}) // the request has been read; the stream outlasts the server's timeout
 	if known {
