@@ -82,7 +82,7 @@ test-soak:
 
 # What loads a server or the exporter has the machine for itself: beside it the tests of package leader would miss their checks.
 test-load:
-	@CGO_ENABLED=1 $(TIMED) $(GO) test -race -p 1 -count=1 -run '$(LOAD_TESTS)' ./lockwatch ./api ./cmd/leader-exporter
+	@CGO_ENABLED=1 $(TIMED) $(GO) test -race -p 1 -count=1 -run '$(LOAD_TESTS)' ./lockwatch ./alerts ./api ./cmd/leader-exporter
 
 .PHONY: chaos
 chaos: setup ## Strike five real replicas at random for SECONDS (60), with SEED

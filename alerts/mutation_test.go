@@ -49,7 +49,7 @@ func equivalents() map[string]map[string]string {
 //
 // All mutants of an alert stand in one rule file, each under a name of its own, and each test asks for all of them: a promtool run for each
 // mutant would take minutes.
-func TestPromtoolTestsCatchEachChangeOfARule(t *testing.T) {
+func TestLoadEachChangeOfARuleIsCaught(t *testing.T) {
 	t.Parallel()
 	for _, rule := range shippedRules(t) {
 		t.Run(rule.Alert, func(t *testing.T) {

@@ -20,6 +20,7 @@ import (
 
 	"github.com/plexsphere/leader-exporter/cmd/plexsphere-demo/replica"
 	"github.com/plexsphere/leader-exporter/cmd/plexsphere-demo/work"
+	"github.com/plexsphere/leader-exporter/internal/pgserver"
 	"github.com/plexsphere/leader-exporter/internal/pgserver/pgtest"
 	"github.com/plexsphere/leader-exporter/internal/syncbuf"
 )
@@ -244,6 +245,20 @@ func TestBootPassesComeBeforeReady(t *testing.T) {
 	if err != nil || !slices.Equal(handled, want) {
 		t.Errorf("handled before ready: %q, %v; want %q", handled, err, want)
 	}
+}
+
+// A replica that is started before its server waits for it.
+func TestReplicaWaitsForItsServer(t *testing.T) {
+	t.Parallel()
+	server := pgtest.Cluster(t, pgserver.Options{})
+	if err := server.Stop(pgserver.Fast); err != nil {
+		t.Fatal(err)
+	}
+	r := start(t, server.DSN("postgres"))
+	if err := server.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	r.awaitLeader(t)
 }
 
 // A boot pass that something keeps waiting is given up: meanwhile the replica answers and says that it boots, and then it takes

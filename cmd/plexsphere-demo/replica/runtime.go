@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -113,12 +114,28 @@ func (rt *Runtime) bootOne(ctx context.Context, b bootPass) error {
 	return b.run(bounded)
 }
 
-// createSchema creates what is not there yet.
+// createSchema creates what is not there yet. It waits for a server that cannot be reached.
 func (rt *Runtime) createSchema(ctx context.Context) error {
 	bounded, cancel := context.WithTimeout(ctx, rt.Options.BootTimeout)
 	defer cancel()
-	return work.Create(bounded, rt.Pool)
+	retry := time.NewTicker(createRetry)
+	defer retry.Stop()
+	for {
+		err := work.Create(bounded, rt.Pool)
+		var unreached *pgconn.ConnectError
+		if !errors.As(err, &unreached) {
+			return err
+		}
+		select {
+		case <-bounded.Done():
+			return err
+		case <-retry.C:
+		}
+	}
 }
+
+// createRetry is the time between two attempts to reach the server at the start.
+const createRetry = 100 * time.Millisecond
 
 // stepDown hands leadership over, if this replica has it.
 func (rt *Runtime) stepDown(ctx context.Context, why string, cooldown time.Duration) {
