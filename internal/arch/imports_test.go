@@ -23,10 +23,11 @@ func mayImport() map[string][]string {
 		"cmd/leader-exporter":        {"cmd/leader-exporter/config", "lockkey", "lockwatch", "collector", "history", "api", "alerts"},
 		"cmd/leader-exporter/config": {"lockkey", "lockwatch"},
 		"cmd/plexsphere-demo": {
-			"cmd/plexsphere-demo/replica", "cmd/plexsphere-demo/work", "internal/pgserver", "internal/child",
+			"cmd/plexsphere-demo/replica", "cmd/plexsphere-demo/work", "alerts", "deploy/prometheus", "internal/pgserver", "internal/child",
 		},
 		"cmd/plexsphere-demo/replica": {"leader", "worker", "loop", "cmd/plexsphere-demo/work"},
 		"cmd/plexsphere-demo/work":    nil,
+		"deploy/prometheus":           nil,
 		"internal/child":              nil,
 		"internal/faultproxy":         nil,
 		"internal/pgserver":           {"internal/child"},
