@@ -30,12 +30,12 @@ help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: demo
-demo: demo-setup build ## Bring up PostgreSQL, replicas, exporter, and Prometheus on this machine
+demo: demo-setup build ## Bring up PostgreSQL, replicas, exporter, Prometheus, and Alertmanager on this machine
 	bin/plexsphere-demo up $(DEMO_FLAGS)
 
 .PHONY: demo-setup
 demo-setup:
-	@tools/setup.sh go postgresql prometheus
+	@tools/setup.sh go postgresql prometheus alertmanager
 
 .PHONY: build
 build: ## Build the commands into bin/
@@ -43,7 +43,7 @@ build: ## Build the commands into bin/
 
 .PHONY: setup
 setup: ## Install what the tests and the demo need, or say what to install
-	@tools/setup.sh go cc git postgresql pgbouncer psql prometheus promtool amtool chromium curl npm
+	@tools/setup.sh go cc git postgresql pgbouncer psql prometheus promtool alertmanager amtool chromium curl npm
 
 # One make each: the parts must run in this order, under -j too.
 .PHONY: test

@@ -7,6 +7,7 @@
 #   cc          a C compiler and the C library's headers, for the race detector
 #   postgresql  the PostgreSQL server's programs
 #   pgbouncer   PgBouncer, the connection pooler
+#   alertmanager  Alertmanager, under Debian's name for its program
 #   psql, prometheus, promtool, amtool, chromium, curl, git
 #   npm         for tools/postgres.sh, which fetches other versions of the server
 #
@@ -49,6 +50,8 @@ has_postgresql() {
 # has_pgbouncer looks where internal/pgbouncer looks: PATH, and the folder that Debian keeps for root's PATH.
 has_pgbouncer() { has pgbouncer || [ -x /usr/sbin/pgbouncer ]; }
 
+has_alertmanager() { has prometheus-alertmanager; }
+
 # has_cc compiles, because Debian's gcc without recommends comes without the C library's headers.
 has_cc() {
 	compiler=$(go env CC 2>/dev/null) || compiler=gcc
@@ -80,7 +83,7 @@ debian_packages() {
 	postgresql) echo postgresql ;;
 	psql) echo postgresql-client ;;
 	prometheus | promtool) echo prometheus ;;
-	amtool) echo prometheus-alertmanager ;;
+	alertmanager | amtool) echo prometheus-alertmanager ;;
 	*) echo "$1" ;;
 	esac
 }
@@ -143,7 +146,7 @@ find_missing() {
 	for need in "$@"; do
 		case $need in
 		go) check_go && continue ;;
-		cc | postgresql | pgbouncer) "has_$need" && continue ;;
+		cc | postgresql | pgbouncer | alertmanager) "has_$need" && continue ;;
 		psql | prometheus | promtool | amtool | chromium | curl | git | npm) has "$need" && continue ;;
 		*) fail "unknown need \"$need\"; the head of tools/setup.sh lists them" ;;
 		esac

@@ -1,4 +1,4 @@
-// Command plexsphere-demo shows an election on one machine: replicas, exporter and Prometheus over a throw-away PostgreSQL.
+// Command plexsphere-demo shows an election on one machine: replicas, exporter, Prometheus and Alertmanager over a throw-away PostgreSQL.
 package main
 
 import (

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/url"
 	"slices"
 	"strings"
 	"sync"
@@ -33,12 +32,12 @@ type sight struct {
 }
 
 // look reads the metrics of all replicas and of the exporter. What does not answer is not seen.
-func (s *stack) look(ctx context.Context) sight {
+func (d *deployment) look(ctx context.Context) sight {
 	seen := sight{}
-	claims := make([]bool, len(s.replicas))
-	unready := make([][]string, len(s.replicas))
+	claims := make([]bool, len(d.replicas))
+	unready := make([][]string, len(d.replicas))
 	var looking sync.WaitGroup
-	for i, r := range s.replicas {
+	for i, r := range d.replicas {
 		looking.Go(func() { unready[i] = failingProbes(ctx, r) })
 		looking.Go(func() {
 			families, err := scrape(ctx, r.address)
@@ -46,7 +45,7 @@ func (s *stack) look(ctx context.Context) sight {
 		})
 	}
 	looking.Go(func() {
-		families, err := scrape(ctx, s.exporterAddr)
+		families, err := scrape(ctx, d.exporterAddr)
 		if err != nil || gauge(families["leader_lock_held"]) != 1 {
 			return
 		}
@@ -56,7 +55,7 @@ func (s *stack) look(ctx context.Context) sight {
 	looking.Wait()
 	for i, claimed := range claims {
 		if claimed {
-			seen.claims = append(seen.claims, s.replicas[i].name)
+			seen.claims = append(seen.claims, d.replicas[i].name)
 		}
 	}
 	seen.unready = slices.Concat(unready...)
@@ -102,11 +101,6 @@ func (s sight) String() string {
 	return text
 }
 
-// scraped reports how many targets Prometheus has scraped.
-func (s *stack) scraped(ctx context.Context) (string, error) {
-	return fetch(ctx, "http://"+s.promethAddr+"/api/v1/query?query="+url.QueryEscape("sum(up)"))
-}
-
 // scrape reads a /metrics page.
 func scrape(ctx context.Context, address string) (map[string]*dto.MetricFamily, error) {
 	page, err := fetch(ctx, "http://"+address+"/metrics")
@@ -142,6 +136,9 @@ func get(ctx context.Context, page string) (status int, body string, err error) 
 	content, err := io.ReadAll(resp.Body)
 	return resp.StatusCode, string(content), err
 }
+
+// emptyAnswer reports whether an answer of Prometheus has no sample.
+func emptyAnswer(answer string) bool { return strings.Contains(answer, `"result":[]`) }
 
 // gauge returns the value of the first series, or 0 when there is none.
 func gauge(family *dto.MetricFamily) float64 {

@@ -23,7 +23,7 @@ const (
 
 const help = `Shows the election of a background leader on one machine.
 
-"up" starts a throw-away PostgreSQL, replicas that elect a leader among them, leader-exporter, and a Prometheus that scrapes them all. The replicas run background loops over rows that fall due all the time. It prints a line for each change of the leader. With --duration it ends with exit code 0 if at every moment seen at most one replica claimed to lead, beyond the documented overlap, if exactly one does at the end, if every row was handled once and in time, and if the loops ran where they may and no more often than they should; with 1 otherwise. Ctrl-C stops it and leaves nothing behind.`
+"up" starts a throw-away PostgreSQL, replicas that elect a leader among them, leader-exporter, a Prometheus that scrapes them all and evaluates the alerts, and an Alertmanager. The replicas run background loops over rows that fall due all the time. It prints a line for each change of the leader, and one for each page as it arrives and as it is over. With --duration it ends with exit code 0 if at every moment seen at most one replica claimed to lead, beyond the documented overlap, if exactly one does at the end, if every row was handled once and in time, and if the loops ran where they may and no more often than they should; with 1 otherwise. Ctrl-C stops it and leaves nothing behind.`
 
 // run is the whole program; it returns the exit code.
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
@@ -40,6 +40,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	upCmd.Flag("duration", "End after this time; 0s goes on until Ctrl-C.").Default("0s").DurationVar(&up.duration)
 	upCmd.Flag("exporter", "The leader-exporter to run; by default the one beside this program.").StringVar(&up.exporter)
 	upCmd.Flag("prometheus", "The Prometheus to run.").Default("prometheus").StringVar(&up.prometheus)
+	upCmd.Flag("alertmanager", "The Alertmanager to run.").Default("prometheus-alertmanager").StringVar(&up.alertmanager)
 
 	replicaCmd := app.Command("replica", "Be one replica of the database in PLEXSPHERE_DSN, until SIGTERM: elector, background loops, /metrics and /readyz. Without PLEXSPHERE_DSN there is no election and no loop.")
 	rep, breaks := replicaFlags(replicaCmd)
@@ -83,6 +84,7 @@ type upOptions struct {
 	loopInterval         time.Duration
 	killEvery, duration  time.Duration
 	exporter, prometheus string
+	alertmanager         string
 }
 
 // validate checks the bounds of the flags.
@@ -93,6 +95,9 @@ func (o upOptions) validate() error {
 	}
 	if o.checkInterval < 50*time.Millisecond {
 		problems = append(problems, fmt.Errorf("--check-interval=%v: want at least 50ms", o.checkInterval))
+	}
+	if _, err := o.rules(); err != nil && len(problems) == 0 {
+		problems = append(problems, fmt.Errorf("--check-interval=%v: %w", o.checkInterval, err))
 	}
 	if o.loopInterval < 50*time.Millisecond {
 		problems = append(problems, fmt.Errorf("--loop-interval=%v: want at least 50ms", o.loopInterval))

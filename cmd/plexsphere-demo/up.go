@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strings"
 	"syscall"
 	"time"
 )
@@ -36,7 +35,7 @@ func runUp(ctx context.Context, opts upOptions, stdout io.Writer) (err error) {
 	if err := w.awaitFirstLeader(ctx); err != nil {
 		return ignoreInterrupt(ctx, err)
 	}
-	if w.books, err = openBooks(ctx, s.dsn(), opts.checkInterval, opts.loopInterval); err != nil {
+	if w.books, err = openBooks(ctx, s.dsn, opts.checkInterval, opts.loopInterval); err != nil {
 		return err
 	}
 	defer w.books.close()
@@ -59,6 +58,7 @@ type watch struct {
 	judge judge
 	books *books // from the first leader on
 	kills int
+	pages int // how many were printed
 }
 
 // awaitFirstLeader waits until one replica leads, the exporter agrees, and Prometheus has scraped all of them.
@@ -67,13 +67,12 @@ func (w *watch) awaitFirstLeader(ctx context.Context) error {
 	defer cancel()
 	ticker := time.NewTicker(lookEvery)
 	defer ticker.Stop()
-	allScraped := fmt.Sprintf(`"%d"]`, len(w.replicas)+1)
 	for {
 		seen := w.look(ctx)
 		if err := w.tell(seen); err != nil {
 			return err
 		}
-		if answer, err := w.scraped(ctx); err == nil && seen.agrees() && strings.Contains(answer, allScraped) {
+		if seen.agrees() && w.monitor.scrapes(ctx, w.deployment) {
 			return nil
 		}
 		if err := w.fault(); err != nil {
@@ -90,11 +89,12 @@ func (w *watch) awaitFirstLeader(ctx context.Context) error {
 // printURLs tells where to look.
 func (w *watch) printURLs() {
 	w.say("exporter    http://%s/metrics", w.exporterAddr)
-	w.say("Prometheus  http://%s/", w.promethAddr)
+	w.say("Prometheus  http://%s/", w.monitor.promethAddr)
+	w.say("Alertmanager  http://%s/", w.monitor.alertmanagAddr)
 	for _, r := range w.replicas {
 		w.say("%s  http://%s/metrics and /readyz", r.name, r.address)
 	}
-	w.say("PostgreSQL  %s", w.dsn())
+	w.say("PostgreSQL  %s", w.dsn)
 	w.say("Ctrl-C stops everything")
 }
 
@@ -165,11 +165,15 @@ func (w *watch) balance(ctx context.Context) error {
 	return nil
 }
 
-// tell enters a sight into the books and prints what changed.
+// tell enters a sight into the books, and prints what changed and what was paged.
 func (w *watch) tell(seen sight) error {
 	line, err := w.judge.observe(seen)
 	if line != "" {
 		w.say("%s", line)
+	}
+	for _, p := range w.monitor.pages.after(w.pages) {
+		w.pages++
+		w.say("%s", p)
 	}
 	return err
 }

@@ -117,6 +117,7 @@ func TestUpShowsOneLeaderAndHandovers(t *testing.T) {
 	d := startDemo(t, "--check-interval=300ms", "--kill-leader-every=3s")
 	exporter := d.await(t, `exporter +http://(\S+)/metrics`)[1]
 	d.await(t, `Prometheus +http://(\S+)/`)
+	d.await(t, `Alertmanager +http://(\S+)/`)
 	d.await(t, `Ctrl-C stops everything`)
 	var replicas []string
 	for _, match := range regexp.MustCompile(`plexsphere-\d +http://(\S+)/metrics`).FindAllStringSubmatch(d.out.String(), -1) {
@@ -139,7 +140,7 @@ func TestUpShowsOneLeaderAndHandovers(t *testing.T) {
 	})
 	d.await(t, `killing plexsphere-\d \(process \d+\), which leads`)
 	d.await(t, `; handed over in `)
-	if len(d.processes(t)) < 6 {
+	if len(d.processes(t)) < 7 {
 		t.Errorf("processes of a running demo: %q; this test does not see them", d.processes(t))
 	}
 	if err := d.cmd.Process.Signal(syscall.SIGINT); err != nil {
@@ -195,7 +196,9 @@ func TestMistakesAreNamed(t *testing.T) {
 		{[]string{"up", "--check-interval=1ms"}, exitUsage, "--check-interval=1ms: want at least 50ms"},
 		{[]string{"up", "--duration=-1s"}, exitUsage, "--duration: want 0s or more"},
 		{[]string{"up", "--exporter=/bin/true", "--prometheus=/no/such/prometheus"}, exitBroken, "--prometheus=/no/such/prometheus: "},
+		{[]string{"up", "--exporter=/bin/true", "--prometheus=/bin/true", "--alertmanager=/no/such/am"}, exitBroken, "--alertmanager=/no/such/am: "},
 		{[]string{"up"}, exitBroken, "--exporter: "},
+		{[]string{"up", "--check-interval=2h"}, exitUsage, "--check-interval=2h0m0s: alerts: CheckInterval: "},
 		{[]string{"down"}, exitUsage, "unexpected down"},
 		{[]string{"up", "--loop-interval=1ms"}, exitUsage, "--loop-interval=1ms: want at least 50ms"},
 		{[]string{"replica", "--loop-interval=0s"}, exitUsage, "--loop-interval=0s: want at least 1ms"},
