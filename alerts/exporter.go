@@ -73,7 +73,8 @@ func (w writer) exporterDown() rule {
 	}
 }
 
-// targetDown comes before Missing does when a server is gone, so that it can inhibit: 3 check intervals and a timeout sooner.
+// targetDown comes before Missing does when a server is gone, so that it can inhibit: 3 check intervals and a timeout sooner. It stays until
+// Missing must have gone: the exporter is back at once, a leader only with the next handover, and in between Missing would page.
 func (w writer) targetDown() rule {
 	wait := wholeSeconds(2*w.CheckInterval + w.ScrapeInterval + w.EvaluationInterval)
 	return rule{
@@ -82,8 +83,10 @@ func (w writer) targetDown() rule {
 		expr: []string{
 			fmt.Sprintf("max by (%s) (%s) == 0", w.by("target"), w.metric("leader_lock_up")),
 		},
-		wait:    wait,
-		because: "2 check intervals, one scrape and one evaluation: a restart of the server is shorter, and Missing, which this inhibits, comes later.",
+		wait: wait,
+		keep: w.longestHandover(),
+		because: "2 check intervals, one scrape and one evaluation: a restart of the server is shorter, and Missing, which this inhibits, comes later. " +
+			"It is kept for the longest handover, since Missing goes with the next leader.",
 		summary: "The database server of " + w.where + " does not answer the leader exporter.",
 		description: fmt.Sprintf("For at least %s, leader_lock_up has been {{ $value }} for target {{ $labels.target }}, %s. "+
 			"Who holds the lock is unknown, and if the replicas cannot reach the server either, nobody leads.", promDuration(wait), w.where),

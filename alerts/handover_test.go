@@ -26,12 +26,23 @@ func randomParams(random *rand.Rand) alerts.Params {
 
 func waits(t *testing.T, p alerts.Params) map[string]time.Duration {
 	t.Helper()
+	return durations(t, p, func(r shippedRule) string { return r.For })
+}
+
+// kept is for how long alerts go on when their condition has ended.
+func kept(t *testing.T, p alerts.Params) map[string]time.Duration {
+	t.Helper()
+	return durations(t, p, func(r shippedRule) string { return r.Keep })
+}
+
+func durations(t *testing.T, p alerts.Params, field func(shippedRule) string) map[string]time.Duration {
+	t.Helper()
 	found := map[string]time.Duration{}
 	for _, rule := range parseRules(t, []byte(mustRules(t, p))) {
-		if rule.For == "" {
+		if field(rule) == "" {
 			continue
 		}
-		wait, err := time.ParseDuration(rule.For)
+		wait, err := time.ParseDuration(field(rule))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -64,6 +75,9 @@ func TestNoWaitIsShorterThanItsFormula(t *testing.T) {
 		}
 		if got["LeaderExporterTargetDown"] > got["BackgroundLeaderMissing"] {
 			t.Fatalf("TargetDown comes too late to inhibit, with %+v", p)
+		}
+		if kept := kept(t, p); len(kept) != 1 || kept["LeaderExporterTargetDown"] < handover {
+			t.Fatalf("kept firing %v with %+v; want TargetDown alone, for %s at least", kept, p, handover)
 		}
 	}
 }

@@ -212,19 +212,33 @@ func mutants(t *testing.T, rule shippedRule) []mutant {
 		changed.Expr = regexp.MustCompile(`\{[^}]*\}`).ReplaceAllString(rule.Expr, "")
 		all = append(all, mutant{"all matchers are gone", changed})
 	}
-	if rule.For == "" {
-		return all
+	for _, by := range changes(t, rule.For) {
+		changed := rule
+		changed.For = by
+		all = append(all, mutant{"for " + by, changed})
 	}
-	wait, err := time.ParseDuration(rule.For)
+	for _, by := range changes(t, rule.Keep) {
+		changed := rule
+		changed.Keep = by
+		all = append(all, mutant{"keep_firing_for " + by, changed})
+	}
+	return all
+}
+
+// changes returns none of it, and an evaluation less and more. What is not there does not change.
+func changes(t *testing.T, text string) (changed []string) {
+	t.Helper()
+	if text == "" {
+		return nil
+	}
+	wait, err := time.ParseDuration(text)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, by := range []time.Duration{-wait, -15 * time.Second, 15 * time.Second} {
-		changed := rule
-		changed.For = strconv.Itoa(int((wait + by).Seconds())) + "s"
-		all = append(all, mutant{"for " + changed.For, changed})
+		changed = append(changed, strconv.Itoa(int((wait+by).Seconds()))+"s")
 	}
-	return all
+	return changed
 }
 
 // mutation finds something in an expression, as the first group of its pattern, and says what else could stand there.

@@ -39,6 +39,7 @@ type shippedRule struct {
 	Alert       string            `yaml:"alert"`
 	Expr        string            `yaml:"expr"`
 	For         string            `yaml:"for,omitempty"`
+	Keep        string            `yaml:"keep_firing_for,omitempty"`
 	Labels      map[string]string `yaml:"labels"`
 	Annotations map[string]string `yaml:"annotations"`
 }

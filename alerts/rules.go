@@ -74,6 +74,7 @@ type rule struct {
 	severity severity
 	expr     []string
 	wait     time.Duration // the rule's `for`
+	keep     time.Duration // the rule's `keep_firing_for`
 	because  string        // how wait and the ranges follow from the intervals
 
 	summary, description string
@@ -95,12 +96,14 @@ func (r rule) MarshalYAML() (any, error) {
 		Alert       string            `yaml:"alert"`
 		Expr        string            `yaml:"expr"`
 		For         string            `yaml:"for,omitempty"`
+		Keep        string            `yaml:"keep_firing_for,omitempty"`
 		Labels      map[string]string `yaml:"labels"`
 		Annotations annotations       `yaml:"annotations"`
 	}{
 		Alert:       r.name,
 		Expr:        strings.Join(r.expr, "\n") + "\n",
 		For:         waitText(r.wait),
+		Keep:        waitText(r.keep),
 		Labels:      map[string]string{"severity": string(r.severity)},
 		Annotations: annotations{r.summary, r.description, r.runbook},
 	})
@@ -114,7 +117,7 @@ type annotations struct {
 	RunbookURL  string `yaml:"runbook_url"`
 }
 
-// waitText returns the text of `for`, which a rule that fires at once goes without.
+// waitText returns the text of `for` or `keep_firing_for`, which a rule goes without where it is 0.
 func waitText(d time.Duration) string {
 	if d == 0 {
 		return ""
