@@ -89,6 +89,15 @@ func TestTheExportersCommands(t *testing.T) {
 	}
 }
 
+// The rules' block, with a file of this test.
+func TestTheRulesCommands(t *testing.T) {
+	block := blocks(t, "README.md", "sh")[2]
+	block = strings.ReplaceAll(block, "background-leader.rules.yaml", filepath.Join(t.TempDir(), "rules.yaml"))
+	if out := shell(t, "make build\n"+block); !strings.Contains(out, "SUCCESS: 14 rules found") {
+		t.Errorf("promtool says:\n%s", out)
+	}
+}
+
 // The Go shown is a part of the examples, as it stands there, and so it is compiled.
 func TestTheGoLinesAreTheExamples(t *testing.T) {
 	for document, source := range map[string]string{
