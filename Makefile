@@ -21,7 +21,7 @@ LDFLAGS := -X github.com/prometheus/common/version.Version=$(VERSION)
 TIMED = tools/timed.sh $@
 
 # The parts of `make test`, in the order in which they run: what fails soonest comes first.
-TESTS := test-setup test-lint test-unit test-faults test-chaos test-soak test-load test-matrix
+TESTS := test-setup test-lint test-unit test-faults test-chaos test-soak test-load test-pages test-matrix
 
 .DEFAULT_GOAL := help
 
@@ -59,7 +59,7 @@ test-lint:
 
 # The race detector needs cgo. Examples and fuzz seeds are tests and run here too. Pictures of pages stay in .cache/artefacts.
 test-unit:
-	@LEADER_EXPORTER_ARTEFACTS=$(CURDIR)/.cache/artefacts CGO_ENABLED=1 $(TIMED) $(GO) test -race -shuffle=on -count=1 -skip '$(FAULT_TESTS)|$(CHAOS_TESTS)|$(SOAK_TESTS)|$(LOAD_TESTS)' ./...
+	@LEADER_EXPORTER_ARTEFACTS=$(CURDIR)/.cache/artefacts CGO_ENABLED=1 $(TIMED) $(GO) test -race -shuffle=on -count=1 -skip '$(FAULT_TESTS)|$(CHAOS_TESTS)|$(SOAK_TESTS)|$(LOAD_TESTS)|$(PAGES_TESTS)' ./...
 
 # The tests of package leader that measure have the machine for themselves and print their figures, which go test shows when it
 # is called in the package's folder.
@@ -67,6 +67,7 @@ FAULT_TESTS = ^Test(Fault|Cost)
 CHAOS_TESTS = ^TestChaos
 SOAK_TESTS = ^TestSoak
 LOAD_TESTS = ^TestLoad
+PAGES_TESTS = ^TestPages
 
 test-faults: ## Run the faults on real parts; print measured against allowed
 	@CGO_ENABLED=1 $(TIMED) $(GO) -C leader test -race -shuffle=on -count=1 -run '$(FAULT_TESTS)'
@@ -83,6 +84,10 @@ test-soak:
 # What loads a server or the exporter has the machine for itself: beside it the tests of package leader would miss their checks.
 test-load:
 	@CGO_ENABLED=1 $(TIMED) $(GO) test -race -p 1 -count=1 -run '$(LOAD_TESTS)' ./lockwatch ./alerts ./api ./cmd/leader-exporter
+
+# What breaks, in a dozen deployments under one Prometheus and one Alertmanager, pages once; nothing else pages.
+test-pages:
+	@$(TIMED) $(GO) -C cmd/plexsphere-demo test -count=1 -v -run '$(PAGES_TESTS)'
 
 .PHONY: chaos
 chaos: setup ## Strike five real replicas at random for SECONDS (60), with SEED
