@@ -20,6 +20,7 @@ func mayImport() map[string][]string {
 		"history":                    {"lockwatch"},
 		"api":                        {"history", "lockwatch"},
 		"alerts":                     nil,
+		"dashboards":                 nil,
 		"cmd/leader-exporter":        {"cmd/leader-exporter/config", "lockkey", "lockwatch", "collector", "history", "api", "alerts"},
 		"cmd/leader-exporter/config": {"lockkey", "lockwatch"},
 		"cmd/plexsphere-demo": {
@@ -100,6 +101,15 @@ func TestLeaderLinksOnlyWhatItNeeds(t *testing.T) {
 			}
 		case !slices.Contains(needs, p.Module.Path):
 			t.Errorf("package leader needs %s of module %s, which is not on the list", p.ImportPath, p.Module.Path)
+		}
+	}
+}
+
+// ADR 20: dashboards are written when they change, not by a running program.
+func TestProgramsLinkNoDashboards(t *testing.T) {
+	for _, p := range goList(t, "-deps", "./cmd/...") {
+		if p.Module != nil && p.Module.Path == "github.com/grafana/grafana-foundation-sdk/go" {
+			t.Errorf("a program links %s", p.ImportPath)
 		}
 	}
 }
