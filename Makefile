@@ -83,7 +83,7 @@ test-soak:
 
 # What loads a server or the exporter has the machine for itself: beside it the tests of package leader would miss their checks.
 test-load:
-	@CGO_ENABLED=1 $(TIMED) $(GO) test -race -p 1 -count=1 -run '$(LOAD_TESTS)' ./lockwatch ./alerts ./api ./cmd/leader-exporter
+	@CGO_ENABLED=1 $(TIMED) $(GO) test -race -p 1 -count=1 -run '$(LOAD_TESTS)' ./lockwatch ./alerts ./api ./dashboards ./cmd/leader-exporter
 
 # What breaks, in a dozen deployments under one Prometheus and one Alertmanager, pages once; nothing else pages.
 test-pages:

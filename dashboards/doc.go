@@ -1,6 +1,6 @@
 // Package dashboards writes the Grafana dashboards: one row a deployment, and everything about one deployment.
 //
-// The queries are in queries.go, work.go and exporter.go, the panels that ask them in panels.go and the files beside it, and which panel stands where
+// The queries are in queries.go and work_queries.go, the panels that ask them in panels.go and the *_panels.go, and which panel stands where
 // is in layout.go. The JSON files of this folder are what Files returns; "make golden" and "go generate" write them anew.
 //
 // # Labels

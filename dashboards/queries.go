@@ -144,3 +144,40 @@ func alertsByName() string {
 or
 label_replace(0 * %[2]s unless on (deployment) %[1]s, "alertname", "none", "", "")`, firing(), witness())
 }
+
+// targeted takes the largest of each watched server.
+func targeted(expr string) string { return fmt.Sprintf("max by (deployment, target) (%s)", expr) }
+
+// lastAnswer is how long ago the server last answered.
+func lastAnswer() string {
+	return "time() - " + targeted(of("leader_exporter_last_success_timestamp_seconds"))
+}
+
+// pollDuration is the mean of the polls. Each exporter that watches the server polls for itself: the slower one counts.
+func pollDuration() string {
+	return targeted(fmt.Sprintf("rate(%s[$__rate_interval]) / rate(%s[$__rate_interval])",
+		of("leader_exporter_poll_duration_seconds_sum"), of("leader_exporter_poll_duration_seconds_count")))
+}
+
+func pollQuantile(quantile string) string {
+	return fmt.Sprintf("histogram_quantile(%s, max by (deployment, target, le) (rate(%s[$__rate_interval])))",
+		quantile, of("leader_exporter_poll_duration_seconds_bucket"))
+}
+
+func pollFailures() string {
+	return fmt.Sprintf("max by (deployment, target, reason) (rate(%s[$__rate_interval]))", of("leader_exporter_poll_failures_total"))
+}
+
+// deployments is the number of deployments that a condition on the number of leaders selects, 0 included: with nothing to count, count() is
+// absent, which would be the same as knowing nothing.
+func deployments(condition string) string {
+	return fmt.Sprintf("count(%[1]s %[2]s) or 0 * count(%[1]s)", claims(), condition)
+}
+
+// allDeployments are those of which replicas or exporter are scraped.
+func allDeployments() string { return fmt.Sprintf("count(%s)", witness()) }
+
+// silentDeployments are those that an exporter watches and of which no replica is scraped.
+func silentDeployments() string {
+	return fmt.Sprintf("count(%[1]s unless %[2]s) or 0 * count(%[1]s)", up(), claims())
+}
