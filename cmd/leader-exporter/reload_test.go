@@ -102,7 +102,8 @@ func TestReloadKeepsTheLastGoodConfigAndWhatTargetsKnow(t *testing.T) {
 		e.awaitMetrics(t, []string{`leader_lock_held{.*target="a"} 0`})
 	}
 
-	file.write(t, "targets:\n"+target("a", first.DSN)+target("b", second.DSN))
+	// What stands above a target in the file is no part of it.
+	file.write(t, "# a line\ntargets:\n"+target("b", second.DSN)+target("a", first.DSN))
 	if status, body := e.reload(t); status != http.StatusOK || body != "configuration reloaded\n" {
 		t.Errorf("reload: %d %s", status, body)
 	}

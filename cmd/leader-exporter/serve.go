@@ -31,6 +31,9 @@ const stopTimeout = 5 * time.Second
 
 // serve runs the exporter until ctx ends.
 func serve(ctx context.Context, opts options, stderr io.Writer) int {
+	hangups := make(chan os.Signal, 1)
+	signal.Notify(hangups, syscall.SIGHUP) // from now on: it would end the process
+	defer signal.Stop(hangups)
 	opts.log.Writer = stderr
 	logger := promslog.New(&opts.log)
 	store, err := history.Open(history.Config{Path: opts.historyPath, Retention: time.Duration(opts.historyRetention), Logger: logger})
@@ -56,7 +59,7 @@ func serve(ctx context.Context, opts options, stderr io.Writer) int {
 	logger.InfoContext(ctx, "starting", slog.String("version", version.Info()))
 	ctx, cancel := context.WithCancel(ctx)
 	var background sync.WaitGroup
-	background.Go(func() { fleet.reloadOnHangup(ctx) })
+	background.Go(func() { fleet.reloadOnHangup(ctx, hangups) })
 	err = listenAndServe(ctx, opts.web, handler, fleet.events.Close, logger)
 	cancel()
 	background.Wait()
@@ -83,10 +86,7 @@ func runRecorder(recorder *history.Recorder) (stop func()) {
 }
 
 // reloadOnHangup reloads the configuration at each SIGHUP until ctx ends.
-func (f *fleet) reloadOnHangup(ctx context.Context) {
-	hangups := make(chan os.Signal, 1)
-	signal.Notify(hangups, syscall.SIGHUP)
-	defer signal.Stop(hangups)
+func (f *fleet) reloadOnHangup(ctx context.Context, hangups <-chan os.Signal) {
 	for {
 		select {
 		case <-ctx.Done():

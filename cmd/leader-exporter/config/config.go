@@ -2,7 +2,10 @@
 package config
 
 import (
+	"bytes"
+	"errors"
 	"fmt"
+	"io"
 	"os"
 	"regexp"
 	"slices"
@@ -63,12 +66,20 @@ func defaultLocks() []lockwatch.Lock {
 
 // parse reads the content of the file.
 func parse(path string, content []byte) (Config, error) {
-	var document yaml.Node
-	if err := yaml.Unmarshal(content, &document); err != nil {
-		return Config{}, fmt.Errorf("%s: %s", path, withoutValues(err))
-	}
+	var document, second yaml.Node
 	d := &decoder{path: path}
 	var c Config
+	documents := yaml.NewDecoder(bytes.NewReader(content))
+	err := documents.Decode(&document)
+	if err == nil {
+		if err = documents.Decode(&second); err == nil {
+			d.problem(&second, "a second document begins here: want one")
+			return c, d.err()
+		}
+	}
+	if !errors.Is(err, io.EOF) {
+		return Config{}, fmt.Errorf("%s: %w", path, WithoutValues(err))
+	}
 	if len(document.Content) == 0 {
 		d.problem(&yaml.Node{Line: 1}, "the file is empty: want targets")
 		return c, d.err()
@@ -89,12 +100,19 @@ func parse(path string, content []byte) (Config, error) {
 	return c, d.err()
 }
 
-// withoutValues keeps of a YAML error what cannot be part of a secret: the line.
-func withoutValues(err error) string {
-	if line := regexp.MustCompile(`line \d+`).FindString(err.Error()); line != "" {
-		return line + ": not valid YAML"
+// yamlError is how errors of YAML begin, in all versions of the library, and the line that they name.
+var yamlError = regexp.MustCompile(`yaml: (?:unmarshal errors:\s+)?(line \d+)?`)
+
+// WithoutValues keeps of an error of YAML what cannot be part of a secret: the line. Other errors stay as they are.
+func WithoutValues(err error) error {
+	switch match := yamlError.FindStringSubmatch(err.Error()); {
+	case match == nil:
+		return err
+	case match[1] == "":
+		return errors.New("not valid YAML")
+	default:
+		return errors.New(match[1] + ": not valid YAML")
 	}
-	return "not valid YAML"
 }
 
 // target reads one of targets, beside those of the names.
@@ -131,6 +149,7 @@ func (d *decoder) target(n *yaml.Node, at string, names map[string]bool) Target 
 		if _, err := t.Source.ConnConfig(); err != nil {
 			d.problems = append(d.problems, err.Error())
 		}
+		t.Source = t.Source.withoutLines(d.path)
 	default:
 		d.problem(n, "%s: dsn and dsn_file exclude each other", at)
 	}

@@ -89,6 +89,9 @@ func TestMistakesAreNamedWithTheirLine(t *testing.T) {
 		"no targets":         {"poll_interval: 1s\n", []string{":1: targets: want at least one"}},
 		"no mapping":         {"- a\n", []string{":1: the file: want keys with values"}},
 		"not YAML":           {"targets:\n\t- password: S3CRET\n", []string{": line 2: not valid YAML"}},
+		"alias of a secret":  {"targets:\n  - name: a\n    dsn: *S3CRET\n", []string{": not valid YAML"}},
+		"two documents":      {"targets:\n" + good + "---\ntargets: []\n", []string{":3: a second document begins here: want one"}},
+		"end of a document":  {"targets:\n" + good + "---\nx: [\n", []string{": line 4: not valid YAML"}},
 		"unknown key":        {"targetz: []\ntargets:\n" + good, []string{":1: targetz: unknown key; known are check_interval, poll_interval, poll_timeout, targets"}},
 		"key twice":          {"poll_interval: 1s\npoll_interval: 2s\ntargets:\n" + good, []string{":2: poll_interval is there twice"}},
 		"duration":           {"poll_interval: 5\ntargets:\n" + good, []string{`:1: poll_interval: "5": want a duration of 1ms or more, such as 5s`}},
@@ -137,6 +140,38 @@ func TestMistakesAreNamedWithTheirLine(t *testing.T) {
 	}
 	if _, err := config.Load("/no/such/file"); err == nil || !strings.Contains(err.Error(), "--config.file: open /no/such/file") {
 		t.Errorf("a missing file: %v", err)
+	}
+}
+
+// What moves a target in the file changes nothing of it, and its later errors still name file and key.
+func TestLinesAreNoPartOfATarget(t *testing.T) {
+	path := write(t, "targets:\n  - name: a\n    dsn: host=h\n    password_file: "+write(t, "x")+"\n  - name: b\n    dsn_file: "+write(t, "host=h")+"\n")
+	before, err := config.Load(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	content, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	moved := strings.Replace("# a line\n"+string(content), "targets:\n", "targets:\n  - {name: new, dsn: host=h}\n", 1)
+	if err := os.WriteFile(path, []byte(moved), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	after, err := config.Load(path)
+	if diff := cmp.Diff(before.Targets, after.Targets[1:], cmp.AllowUnexported(lockkey.Key{})); err != nil || diff != "" {
+		t.Errorf("%v, targets that moved (-before +after):\n%s", err, diff)
+	}
+	for i, key := range []string{"password_file", "dsn_file"} {
+		source := before.Targets[i].Source
+		for _, file := range []*config.File{&source.PasswordFile, &source.DSNFile} {
+			if file.Path != "" {
+				file.Path = "/no/such/file"
+			}
+		}
+		if _, err := source.ConnConfig(); err == nil || !strings.HasPrefix(err.Error(), path+": "+key+": open /no/such/file") {
+			t.Errorf("%v; want the file and %s in it", err, key)
+		}
 	}
 }
 

@@ -22,7 +22,7 @@ const (
 
 // Source is where a connection string comes from. What it names is read at each connect.
 type Source struct {
-	Origin       string // how errors name it: a variable, or a place in the file
+	Origin       string // how errors name it: a variable, or a key of the file
 	DSN          string // empty with a DSNFile, and for libpq's variables alone
 	DSNFile      File
 	PasswordFile File
@@ -93,6 +93,20 @@ func (s Source) ConnConfig() (*pgx.ConnConfig, error) {
 		config.Password = strings.TrimSuffix(strings.TrimSuffix(content, "\n"), "\r")
 	}
 	return config, nil
+}
+
+// withoutLines names the keys of the file without their lines. These are right while the file is read; what stands above a target, and so moves it,
+// makes no other source of it.
+func (s Source) withoutLines(path string) Source {
+	s.Origin = path + ": dsn"
+	if s.DSNFile.Path != "" {
+		s.Origin = path + ": dsn_file"
+		s.DSNFile.Origin = s.Origin
+	}
+	if s.PasswordFile.Path != "" {
+		s.PasswordFile.Origin = path + ": password_file"
+	}
+	return s
 }
 
 // read reads the file. Its error repeats only what can be nothing but a path: by mistake the secret itself may stand there.
