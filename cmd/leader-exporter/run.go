@@ -15,6 +15,7 @@ import (
 	"github.com/prometheus/exporter-toolkit/web"
 	"github.com/prometheus/exporter-toolkit/web/kingpinflag"
 
+	"github.com/plexsphere/leader-exporter/cmd/leader-exporter/config"
 	"github.com/plexsphere/leader-exporter/lockwatch"
 )
 
@@ -28,7 +29,7 @@ const (
 
 const help = `Proves from pg_locks which replica leads, and exports it to Prometheus.
 
-What to watch comes from the file of --config.file. Without one it is the background leader's lock in one database, which comes from the environment, never from a flag: LEADER_EXPORTER_DSN, else the file that LEADER_EXPORTER_DSN_FILE names, else PLEXSPHERE_DSN, else libpq's PGHOST, PGDATABASE, PGUSER and so on. LEADER_EXPORTER_PASSWORD_FILE names a file with the password. Both files are read again at each connect. Every flag can be set by the variable shown beside it.
+What to watch comes from the file of --config.file. Without one it is the background leader's lock in one database, which comes from the environment, never from a flag: LEADER_EXPORTER_DSN, else the file that LEADER_EXPORTER_DSN_FILE names, else PLEXSPHERE_DSN, else libpq's PGHOST, PGDATABASE, PGUSER and so on. LEADER_EXPORTER_PASSWORD_FILE names a file with the password. Both files are read again at each connect. A flag can be set by the variable that is shown beside it.
 
 Exit codes: 0 success, and of check: one holder; 1 check: nobody holds the lock; 2 check: several sessions do; 3 no answer: the database, the configuration or the command line is at fault.`
 
@@ -53,6 +54,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	opts := &options{}
 	flags(app, opts)
 	commands := commands(app, opts)
+	withoutVariables(app)
 	done := false
 	app.UsageWriter(stdout)
 	app.ErrorWriter(stderr)
@@ -123,10 +125,29 @@ func commands(app *kingpin.Application, opts *options) map[string]func(ctx conte
 	}
 }
 
+// withoutVariables keeps variables from setting what is asked of one call: the flags of commands, of which several may have one name, and those that print
+// something and end. LEADER_EXPORTER_VERSION, say, is a good name for the version of an image.
+func withoutVariables(app *kingpin.Application) {
+	model := app.Model()
+	for _, flag := range model.Flags {
+		if flag.Hidden || flag.Name == app.HelpFlag.Model().Name || flag.Name == app.VersionFlag.Model().Name {
+			app.GetFlag(flag.Name).NoEnvar()
+		}
+	}
+	for _, command := range model.Commands {
+		for _, flag := range command.Flags {
+			app.GetCommand(command.Name).GetFlag(flag.Name).NoEnvar()
+		}
+	}
+}
+
 // validate checks what kingpin cannot.
 func (o options) validate() error {
-	if o.maxDutyCycle <= 0 || o.maxDutyCycle > 1 {
+	if !(o.maxDutyCycle > 0 && o.maxDutyCycle <= 1) { // nor NaN
 		return fmt.Errorf("--poll.max-duty-cycle=%v: want more than 0 and at most 1", o.maxDutyCycle)
+	}
+	if err := web.Validate(*o.web.WebConfigFile); err != nil {
+		return fmt.Errorf("--web.config.file=%s: %w", *o.web.WebConfigFile, config.WithoutValues(err))
 	}
 	if time.Duration(o.historyRetention) < time.Minute {
 		return fmt.Errorf("--history.retention=%v: want at least 1m", o.historyRetention)

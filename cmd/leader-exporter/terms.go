@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -18,6 +19,7 @@ import (
 	"github.com/prometheus/common/model"
 
 	"github.com/plexsphere/leader-exporter/api"
+	"github.com/plexsphere/leader-exporter/cmd/leader-exporter/config"
 	"github.com/plexsphere/leader-exporter/history"
 )
 
@@ -107,17 +109,35 @@ func (o termsOptions) source(file string) (read termsSource, closeSource func() 
 			return api.TermsOf(page), err
 		}, store.Close, nil
 	}
+	base, err := o.address()
+	if err != nil {
+		return nil, nil, err
+	}
 	client, err := o.client()
 	if err != nil {
 		return nil, nil, err
 	}
 	return func(ctx context.Context, q history.Query) (api.TermsAnswer, error) {
-		answer, err := ask(ctx, client, o.url, q)
+		answer, err := ask(ctx, client, base, q)
 		if err != nil {
-			return answer, fmt.Errorf("--url=%s: %w", o.url, err)
+			return answer, fmt.Errorf("--url=%s: %w", base.Redacted(), err)
 		}
 		return answer, nil
 	}, func() error { return nil }, nil
+}
+
+// address is the exporter's. The error repeats nothing of what may hold a password.
+func (o termsOptions) address() (*url.URL, error) {
+	const want = "want an address such as http://localhost:18861"
+	address, err := url.Parse(o.url)
+	switch {
+	case err == nil && (address.Scheme == "http" || address.Scheme == "https") && address.Host != "":
+		return address, nil
+	case strings.ContainsAny(o.url, "@%?"):
+		return nil, errors.New("--url: " + want)
+	default:
+		return nil, fmt.Errorf("--url=%s: %s", o.url, want)
+	}
 }
 
 // client returns the HTTP client that --http.config.file describes.
@@ -125,11 +145,11 @@ func (o termsOptions) client() (*http.Client, error) {
 	if o.httpConfig == "" {
 		return &http.Client{}, nil
 	}
-	config, _, err := promconfig.LoadHTTPConfigFile(o.httpConfig)
+	settings, _, err := promconfig.LoadHTTPConfigFile(o.httpConfig)
 	if err != nil {
-		return nil, fmt.Errorf("--http.config.file=%s: %w", o.httpConfig, err)
+		return nil, fmt.Errorf("--http.config.file=%s: %w", o.httpConfig, config.WithoutValues(err))
 	}
-	client, err := promconfig.NewClientFromConfig(*config, "leader-exporter")
+	client, err := promconfig.NewClientFromConfig(*settings, "leader-exporter")
 	if err != nil {
 		return nil, fmt.Errorf("--http.config.file=%s: %w", o.httpConfig, err)
 	}
@@ -137,13 +157,10 @@ func (o termsOptions) client() (*http.Client, error) {
 }
 
 // ask reads a page from a running exporter.
-func ask(ctx context.Context, client *http.Client, base string, q history.Query) (answer api.TermsAnswer, err error) {
+func ask(ctx context.Context, client *http.Client, base *url.URL, q history.Query) (answer api.TermsAnswer, err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, termsTimeout, fmt.Errorf("no answer within %v", termsTimeout))
 	defer cancel()
-	address, err := url.JoinPath(base, "api/v1/terms")
-	if err != nil {
-		return answer, err
-	}
+	address := base.JoinPath("api/v1/terms")
 	values := url.Values{"limit": {strconv.Itoa(q.Limit)}}
 	for name, value := range map[string]string{"target": q.Target, "datname": q.Datname, "lock": q.Lock, "cursor": q.Cursor} {
 		if value != "" {
@@ -155,7 +172,8 @@ func ask(ctx context.Context, client *http.Client, base string, q history.Query)
 			values.Set(name, at.UTC().Format(time.RFC3339Nano))
 		}
 	}
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address+"?"+values.Encode(), nil)
+	address.RawQuery = values.Encode()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, address.String(), nil)
 	if err != nil {
 		return answer, err
 	}
