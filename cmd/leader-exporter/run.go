@@ -16,6 +16,7 @@ import (
 	"github.com/prometheus/exporter-toolkit/web/kingpinflag"
 
 	"github.com/plexsphere/leader-exporter/cmd/leader-exporter/config"
+	"github.com/plexsphere/leader-exporter/internal/cli"
 	"github.com/plexsphere/leader-exporter/lockwatch"
 )
 
@@ -55,11 +56,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	flags(app, opts)
 	commands := commands(app, opts)
 	withoutVariables(app)
-	done := false
-	app.UsageWriter(stdout)
-	app.ErrorWriter(stderr)
-	app.Terminate(func(int) { done = true }) // after --help and --version
-	command, err := app.Parse(args)
+	command, done, err := cli.Parse(app, args, stdout, stderr)
 	if done {
 		return exitOK
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/prometheus/common/version"
 
 	"github.com/plexsphere/leader-exporter/cmd/plexsphere-demo/replica"
+	"github.com/plexsphere/leader-exporter/internal/cli"
 )
 
 // The exit codes.
@@ -45,11 +46,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	replicaCmd := app.Command("replica", "Be one replica of the database in PLEXSPHERE_DSN, until SIGTERM: elector, background loops, /metrics and /readyz. Without PLEXSPHERE_DSN there is no election and no loop.")
 	rep, breaks := replicaFlags(replicaCmd)
 
-	done := false
-	app.UsageWriter(stdout)
-	app.ErrorWriter(stderr)
-	app.Terminate(func(int) { done = true }) // after --help and --version
-	command, err := app.Parse(args)
+	command, done, err := cli.Parse(app, args, stdout, stderr)
 	if done {
 		return exitOK
 	}
