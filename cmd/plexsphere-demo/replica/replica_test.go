@@ -261,6 +261,21 @@ func TestReplicaWaitsForItsServer(t *testing.T) {
 	r.awaitLeader(t)
 }
 
+// What the server refuses ends the replica at once, with the reason.
+func TestReplicaEndsWhereItIsRefused(t *testing.T) {
+	t.Parallel()
+	dsn := strings.Replace(pgtest.Database(t).DSN, "/test_", "/no_such_", 1)
+	r := start(t, dsn, func(o *replica.Options) { o.BootTimeout = time.Hour })
+	select {
+	case err := <-r.returned:
+		if err == nil || !strings.Contains(err.Error(), "3D000") {
+			t.Errorf("Run = %v, want that there is no such database", err)
+		}
+	case <-time.After(patience):
+		t.Error("it goes on")
+	}
+}
+
 // A boot pass that something keeps waiting is given up: meanwhile the replica answers and says that it boots, and then it takes
 // part in the election, with what happened in the loop's probe.
 func TestBootPassThatWaitsIsBounded(t *testing.T) {

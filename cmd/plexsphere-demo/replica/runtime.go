@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgconn"
@@ -114,7 +115,7 @@ func (rt *Runtime) bootOne(ctx context.Context, b bootPass) error {
 	return b.run(bounded)
 }
 
-// createSchema creates what is not there yet. It waits for a server that cannot be reached.
+// createSchema creates what is not there yet. It waits for a server that cannot be reached, or not yet. What it refuses, it refuses for good.
 func (rt *Runtime) createSchema(ctx context.Context) error {
 	bounded, cancel := context.WithTimeout(ctx, rt.Options.BootTimeout)
 	defer cancel()
@@ -122,8 +123,7 @@ func (rt *Runtime) createSchema(ctx context.Context) error {
 	defer retry.Stop()
 	for {
 		err := work.Create(bounded, rt.Pool)
-		var unreached *pgconn.ConnectError
-		if !errors.As(err, &unreached) {
+		if !worthRetry(err) {
 			return err
 		}
 		select {
@@ -132,6 +132,17 @@ func (rt *Runtime) createSchema(ctx context.Context) error {
 		case <-retry.C:
 		}
 	}
+}
+
+// worthRetry reports whether the server could not be reached, or says that it starts, stops, or has no connection left just now (PostgreSQL manual,
+// appendix A).
+func worthRetry(err error) bool {
+	var unreached *pgconn.ConnectError
+	var refused *pgconn.PgError
+	if !errors.As(err, &unreached) {
+		return false
+	}
+	return !errors.As(err, &refused) || slices.Contains([]string{"57P03", "57P01", "53300"}, refused.Code)
 }
 
 // createRetry is the time between two attempts to reach the server at the start.
