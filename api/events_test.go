@@ -14,7 +14,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/plexsphere/leader-exporter/api"
+	"github.com/plexsphere/leader-exporter/internal/pgserver/pgtest"
 )
 
 // message is an event as a reader gets it.
@@ -44,6 +44,12 @@ type stream struct {
 // connect reads events from the server.
 func connect(t *testing.T, base, query, lastID string) *stream {
 	t.Helper()
+	return connectBy(t, http.DefaultClient, base, query, lastID)
+}
+
+// connectBy reads events from the server, by that client.
+func connectBy(t *testing.T, client *http.Client, base, query, lastID string) *stream {
+	t.Helper()
 	ctx, leave := context.WithTimeout(t.Context(), 5*time.Minute)
 	t.Cleanup(leave)
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, base+"/api/v1/events"+query, nil)
@@ -53,7 +59,7 @@ func connect(t *testing.T, base, query, lastID string) *stream {
 	if lastID != "" {
 		request.Header.Set("Last-Event-ID", lastID)
 	}
-	response, err := http.DefaultClient.Do(request)
+	response, err := client.Do(request)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -61,9 +67,10 @@ func connect(t *testing.T, base, query, lastID string) *stream {
 	return &stream{response: response, lines: bufio.NewScanner(response.Body), leave: leave}
 }
 
-// next returns the next event; ok is false at the end of the stream.
+// next returns the next event; ok is false at the end of the stream, which may cut an event short.
 func (s *stream) next(t *testing.T) (m message, ok bool) {
 	t.Helper()
+	var data string
 	for s.lines.Scan() {
 		field, value, _ := strings.Cut(s.lines.Text(), ": ")
 		switch field {
@@ -72,13 +79,15 @@ func (s *stream) next(t *testing.T) (m message, ok bool) {
 		case "event":
 			m.name = value
 		case "data":
-			if err := json.Unmarshal([]byte(value), &m.data); err != nil {
+			data = value
+		case "":
+			if m.name == "" {
+				continue // after a sign of life
+			}
+			if err := json.Unmarshal([]byte(data), &m.data); err != nil {
 				t.Fatal(err)
 			}
-		case "":
-			if m.name != "" {
-				return m, true
-			}
+			return m, true
 		}
 	}
 	return m, false
@@ -135,16 +144,20 @@ func TestEventsTellOfEachChangeOnce(t *testing.T) {
 	r.poll(t, "two", failed)
 	r.events.Remove("two")
 	last := connect(t, base, "", first).require(t, end, "lock one unheld", "lock two unknown", "removed two")
+	r.poll(t, "two", failed) // it is watched again: that it is as it was is news
+	last = connect(t, base, "", last).require(t, "lock two unknown")
+	r.events.Remove("two")
+	last = connect(t, base, "", last).require(t, "removed two")
 	r.poll(t, "one", begun)
 	connect(t, base, "", last).require(t, "term one 7", "lock one held")
 	for _, unknown := range []string{"nonsense", "abc-1", strings.Split(last, "-")[0] + "-999", strings.Split(last, "-")[0] + "-x"} {
 		connect(t, base, "", unknown).require(t, "reset", "lock one held")
 	}
-	connect(t, base, "?target=two", first).require(t, "lock two unknown", "removed two")
+	connect(t, base, "?target=two", first).require(t, "lock two unknown", "removed two", "lock two unknown", "removed two")
 	connect(t, base, "?target=one&datname=other", "").require(t, "reset")
 }
 
-// Events are kept for readers that come back, and no more of them than so many.
+// Events are kept for readers that come back, and no more of them than so many, however fast they come.
 func TestEventsThatAreNotKeptAnyMoreResetTheReader(t *testing.T) {
 	r := newRig(t, "one")
 	base := r.serve(t)
@@ -153,6 +166,7 @@ func TestEventsThatAreNotKeptAnyMoreResetTheReader(t *testing.T) {
 	r.poll(t, "one", heldBy(1, "a", time.Now(), false))
 	id := s.require(t, "lock one held")
 	s.leave()
+	const most = 17 * 1024 // the oldest of them are dropped 1024 at a time
 	for pid := range uint32(1024) {
 		r.poll(t, "one", heldBy(2+pid, "a", time.Now(), false))
 	}
@@ -160,8 +174,10 @@ func TestEventsThatAreNotKeptAnyMoreResetTheReader(t *testing.T) {
 	for range 1024 {
 		kept.require(t, "lock one held")
 	}
+	for pid := range uint32(most - 1024) {
+		r.poll(t, "one", heldBy(2000+pid, "a", time.Now(), false))
+	}
 	r.poll(t, "one", free())
-	kept.require(t, "lock one unheld")
 	connect(t, base, "", id).require(t, "reset", "lock one unheld")
 }
 
@@ -169,13 +185,18 @@ func TestEventsThatAreNotKeptAnyMoreResetTheReader(t *testing.T) {
 // nor after the end, which ends all streams.
 func TestEventsDoNotWaitForReaders(t *testing.T) {
 	r := newRig(t, "one")
+	r.events.SetTimeouts(100*time.Millisecond, time.Hour)
 	base := r.serve(t)
 	slow := connect(t, base, "", "")
 	id := slow.require(t, "reset", "lock one unknown")
 	const changes = 1000
-	for i := range uint32(changes) { // far more than queue and sockets take, of a name that fills them
+	for i := range uint32(changes) { // far more than sockets take, of a name that fills them
 		r.poll(t, "one", heldBy(1+i, strings.Repeat("x", 20_000), time.Now(), false))
 	}
+	const disconnected = "WARN a reader of events does not keep up and was disconnected reader=127.0.0.1:"
+	pgtest.Eventually(t, time.Minute, "the slow reader is disconnected", func() (bool, string) {
+		return len(r.logs.With(disconnected)) > 0, ""
+	})
 	got := 0
 	for {
 		m, ok := slow.next(t)
@@ -188,7 +209,7 @@ func TestEventsDoNotWaitForReaders(t *testing.T) {
 	if got == 0 || got == changes {
 		t.Errorf("the slow reader got %d of %d events, want some, and then the end", got, changes)
 	}
-	if lines := r.logs.With("WARN a reader of events does not keep up and was disconnected reader=127.0.0.1:"); len(lines) != 1 {
+	if lines := r.logs.With(disconnected); len(lines) != 1 {
 		t.Errorf("log %q, want one line", r.logs.With(""))
 	}
 	again := connect(t, base, "", id)
@@ -256,28 +277,6 @@ func TestEventsShowSignsOfLife(t *testing.T) {
 	})
 }
 
-// What is said of a lock changes with its holder and its verdict, and not with ages.
-func TestChangesLeaveOutWhatGrowsByItself(t *testing.T) {
-	var c api.Changes
-	age, older := 1.0, 2.0
-	lock := api.Lock{Target: "one", Lock: "leader", Datname: "db", Verdict: api.Held, Holders: 1, Holder: &api.Holder{PID: 7, HeartbeatAgeSeconds: &age}}
-	if got := c.Of("one", []api.Lock{lock}); len(got) != 1 {
-		t.Errorf("the first time: %v", got)
-	}
-	lock.Holder = &api.Holder{PID: 7, HeartbeatAgeSeconds: &older}
-	if got := c.Of("one", []api.Lock{lock}); len(got) != 0 {
-		t.Errorf("an older heartbeat: %v", got)
-	}
-	lock.Holder = &api.Holder{PID: 8}
-	if got := c.Of("one", []api.Lock{lock}); len(got) != 1 {
-		t.Errorf("another holder: %v", got)
-	}
-	c.Forget("one")
-	if got := c.Of("one", []api.Lock{lock}); len(got) != 1 {
-		t.Errorf("after it was forgotten: %v", got)
-	}
-}
-
 // stuckConnection is one whose reader takes nothing.
 type stuckConnection struct{ connection }
 
@@ -288,6 +287,31 @@ func TestEventsGiveUpOnAStuckReader(t *testing.T) {
 	r := newRig(t, "one")
 	c := stuckConnection{connection{httptest.NewRecorder(), nil}}
 	r.handler.ServeHTTP(c, httptest.NewRequest(http.MethodGet, "/api/v1/events", nil))
+	if lines := r.logs.With("WARN a reader of events does not keep up and was disconnected reader=192.0.2.1:1234"); len(lines) != 1 {
+		t.Errorf("log %q, want one line", r.logs.With(""))
+	}
+}
+
+// A reader that takes what it gets, but far too slowly, is disconnected when what it has missed is not kept any more.
+func TestEventsDropAReaderThatIsTooFarBehind(t *testing.T) {
+	r := newRig(t, "one")
+	c := connection{httptest.NewRecorder(), make(chan string)}
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		r.handler.ServeHTTP(c, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/api/v1/events", nil))
+	}()
+	<-c.written // the reset
+	for pid := range uint32(18 * 1024) {
+		r.poll(t, "one", heldBy(1+pid, "a", time.Now(), false))
+	}
+	for ended := false; !ended; {
+		select {
+		case <-c.written:
+		case <-done:
+			ended = true
+		}
+	}
 	if lines := r.logs.With("WARN a reader of events does not keep up and was disconnected reader=192.0.2.1:1234"); len(lines) != 1 {
 		t.Errorf("log %q, want one line", r.logs.With(""))
 	}

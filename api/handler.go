@@ -45,20 +45,38 @@ type handler struct {
 }
 
 // New returns a handler of the paths in the package comment. It answers other methods than GET and HEAD with 405, and a path that it does not have
-// with 404.
+// with 404; below /api/ with a Problem.
 func New(cfg Config) http.Handler {
 	h := &handler{cfg: cfg, template: newPageTemplate(), slots: make(chan struct{}, maxRequests)}
 	mux := http.NewServeMux()
-	mux.Handle("GET /api/v1/locks", h.limited(h.locks))
-	mux.Handle("GET /api/v1/terms", h.limited(h.terms))
-	mux.HandleFunc("GET /api/v1/events", h.events)
-	mux.HandleFunc("GET /api/v1/openapi.yaml", func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Content-Type", "application/yaml")
-		_, _ = w.Write(openAPI)
-	})
+	for path, answer := range map[string]http.Handler{
+		"/api/v1/locks":        h.limited(h.locks),
+		"/api/v1/terms":        h.limited(h.terms),
+		"/api/v1/events":       http.HandlerFunc(h.events),
+		"/api/v1/openapi.yaml": http.HandlerFunc(describe),
+	} {
+		mux.Handle("GET "+path, answer)
+		mux.HandleFunc(path, otherMethod)
+	}
+	mux.HandleFunc("/api/", noSuchPath)
 	mux.Handle("GET /{$}", h.limited(h.statusPage))
 	mux.Handle("GET /static/", http.StripPrefix("/static/", static()))
 	return mux
+}
+
+// describe answers with the OpenAPI file.
+func describe(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Type", "application/yaml")
+	_, _ = w.Write(openAPI)
+}
+
+func otherMethod(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Allow", "GET, HEAD")
+	fail(w, http.StatusMethodNotAllowed, fmt.Errorf("method %s: there are GET and HEAD", r.Method))
+}
+
+func noSuchPath(w http.ResponseWriter, r *http.Request) {
+	fail(w, http.StatusNotFound, fmt.Errorf("path %s: not known; /api/v1/openapi.yaml describes those that are", r.URL.Path))
 }
 
 // limited refuses what comes while maxRequests are under way.
@@ -94,7 +112,7 @@ type TargetAnswer struct {
 }
 
 func (h *handler) locks(w http.ResponseWriter, r *http.Request) {
-	names, err := parse(r.URL.Query(), "target", "datname", "lock")
+	names, err := parse(r.URL.RawQuery, "target", "datname", "lock")
 	if err != nil {
 		fail(w, http.StatusBadRequest, err)
 		return
@@ -130,7 +148,7 @@ type TermsAnswer struct {
 }
 
 func (h *handler) terms(w http.ResponseWriter, r *http.Request) {
-	query, err := termsQuery(r.URL.Query())
+	query, err := termsQuery(r.URL.RawQuery)
 	if err != nil {
 		fail(w, http.StatusBadRequest, err)
 		return
@@ -156,8 +174,8 @@ func (h *handler) terms(w http.ResponseWriter, r *http.Request) {
 }
 
 // termsQuery reads the parameters of /api/v1/terms.
-func termsQuery(values url.Values) (history.Query, error) {
-	values, err := parse(values, "target", "datname", "lock", "from", "to", "limit", "cursor")
+func termsQuery(raw string) (history.Query, error) {
+	values, err := parse(raw, "target", "datname", "lock", "from", "to", "limit", "cursor")
 	if err != nil {
 		return history.Query{}, err
 	}
@@ -180,9 +198,15 @@ func termsQuery(values url.Values) (history.Query, error) {
 	return q, errors.Join(problems...)
 }
 
-// parse refuses parameters that are not known, or given twice.
-func parse(values url.Values, known ...string) (url.Values, error) {
+// parse reads a query. It refuses what is malformed, and parameters that are not known or given twice.
+func parse(raw string, known ...string) (url.Values, error) {
 	var problems []error
+	for pair := range strings.SplitSeq(raw, "&") {
+		if _, err := url.ParseQuery(pair); err != nil {
+			problems = append(problems, fmt.Errorf("query: %q: %w", pair, err))
+		}
+	}
+	values, _ := url.ParseQuery(raw) // without the pairs of which each has its problem
 	for name, given := range values {
 		if !slices.Contains(known, name) {
 			problems = append(problems, fmt.Errorf("parameter %s: not known here; there are %s", name, strings.Join(known, ", ")))

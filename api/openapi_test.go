@@ -61,6 +61,9 @@ func TestAnswersKeepToTheOpenAPIFile(t *testing.T) {
 		"/api/v1/terms?limit=0":                                           400,
 		"/api/v1/terms?limit=1001":                                        400,
 		"/api/v1/terms?limit=1&limit=2":                                   400,
+		"/api/v1/terms?lock=%zz":                                          400,
+		"/api/v1/locks?lock=a;target=b":                                   400,
+		"/api/v1/events?lock=%":                                           400,
 		"/api/v1/terms?cursor=nonsense":                                   400,
 		"/api/v1/terms?from=2026-12-02T00:00:00Z&to=2026-12-01T00:00:00Z": 400,
 		"/api/v1/events?since=1":                                          400,
@@ -105,7 +108,7 @@ func TestSchemasAreThoseOfTheTypes(t *testing.T) {
 	}{
 		"locks": {answer("/api/v1/locks"), api.LocksAnswer{}}, "terms": {answer("/api/v1/terms"), api.TermsAnswer{}},
 		"Lock": {schema("Lock"), api.Lock{}}, "Holder": {schema("Holder"), api.Holder{}}, "Target": {schema("Target"), api.TargetAnswer{}},
-		"Term": {schema("Term"), api.Term{}}, "Problem": {schema("Problem"), api.Problem{}},
+		"Term": {schema("Term"), api.Term{}}, "Problem": {schema("Problem"), api.Problem{}}, "Removed": {schema("Removed"), api.Removed{}},
 	} {
 		var properties, required []string
 		for field := range reflect.TypeOf(tc.value).Fields() {

@@ -9,7 +9,6 @@ import (
 	"io/fs"
 	"log/slog"
 	"net/http"
-	"net/url"
 	"time"
 
 	"github.com/plexsphere/leader-exporter/history"
@@ -69,7 +68,7 @@ func ranges() []string { return []string{"1h", "24h", "168h"} }
 
 // statusPage shows who leads, since when, and the last terms.
 func (h *handler) statusPage(w http.ResponseWriter, r *http.Request) {
-	span, err := pageRange(r.URL.Query())
+	span, err := pageRange(r.URL.RawQuery)
 	if err != nil {
 		fail(w, http.StatusBadRequest, err)
 		return
@@ -87,8 +86,8 @@ func (h *handler) statusPage(w http.ResponseWriter, r *http.Request) {
 	_, _ = body.WriteTo(w)
 }
 
-func pageRange(values url.Values) (time.Duration, error) {
-	values, err := parse(values, "range")
+func pageRange(raw string) (time.Duration, error) {
+	values, err := parse(raw, "range")
 	if err != nil {
 		return 0, err
 	}

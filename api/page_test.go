@@ -1,6 +1,7 @@
 package api_test
 
 import (
+	"encoding/json"
 	"errors"
 	"net/http"
 	"net/http/httptest"
@@ -8,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/plexsphere/leader-exporter/api"
 )
 
 // pageText is the status page without its tags.
@@ -113,17 +116,26 @@ func TestPathsThatAreThere(t *testing.T) {
 	if !strings.Contains(pageText(r.get("/")), "No lock is watched.") {
 		t.Error("a page without targets does not say so")
 	}
-	for _, path := range []string{"/nothing", "/api/v2/locks", "/static/nothing.js", "/page.html"} {
+	for _, path := range []string{"/nothing", "/static/nothing.js", "/page.html"} {
 		if response := r.get(path); response.Code != http.StatusNotFound {
 			t.Errorf("%s: %d, want 404", path, response.Code)
 		}
 	}
-	recorder := httptest.NewRecorder()
-	r.handler.ServeHTTP(recorder, httptest.NewRequest(http.MethodPost, "/api/v1/locks", nil))
-	if recorder.Code != http.StatusMethodNotAllowed {
-		t.Errorf("POST: %d, want 405", recorder.Code)
+	for path, status := range map[string]int{"/api/v2/locks": http.StatusNotFound, "/api/": http.StatusNotFound, "/api/v1/locks": http.StatusMethodNotAllowed, "/api/v1/events": http.StatusMethodNotAllowed} {
+		recorder := httptest.NewRecorder()
+		r.handler.ServeHTTP(recorder, httptest.NewRequest(http.MethodPost, path, nil))
+		var problem api.Problem
+		if err := json.Unmarshal(recorder.Body.Bytes(), &problem); err != nil || problem.Error == "" || recorder.Code != status {
+			t.Errorf("POST %s: %d %s, want %d and a problem", path, recorder.Code, recorder.Body, status)
+		}
+		if allow := recorder.Header().Get("Allow"); (status == http.StatusMethodNotAllowed) != (allow == "GET, HEAD") {
+			t.Errorf("POST %s: Allow %q", path, allow)
+		}
 	}
-	recorder = httptest.NewRecorder()
+	if got := r.get("/api/v1/terms?from=2026-12-01T00:00:00Z&to=%zz&lock=a").Body.String(); !strings.Contains(got, `query: \"to=%zz\": invalid URL escape`) {
+		t.Errorf("a malformed query: %s", got)
+	}
+	recorder := httptest.NewRecorder()
 	r.handler.ServeHTTP(recorder, httptest.NewRequest(http.MethodHead, "/api/v1/events", nil)) // and is not held
 	if recorder.Code != http.StatusOK || recorder.Header().Get("Content-Type") != "text/event-stream" {
 		t.Errorf("HEAD of events: %d %q", recorder.Code, recorder.Header())

@@ -1,23 +1,18 @@
 package api
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net/http"
 	"net/url"
 	"os"
 	"time"
 )
 
-const (
-	eventStream = "text/event-stream"
-
-	// keepAlive is the time between two signs of life where nothing changes.
-	keepAlive = 15 * time.Second
-	// sendTimeout is how long a reader may take to receive an event.
-	sendTimeout = 10 * time.Second
-)
+const eventStream = "text/event-stream"
 
 // stream is one answer of /api/v1/events.
 type stream struct {
@@ -30,7 +25,7 @@ type stream struct {
 // events answers with server-sent events until the reader leaves, does not keep up, or Events is closed. With a Last-Event-ID that is
 // known it begins with what was missed; else with a reset and the present state.
 func (h *handler) events(w http.ResponseWriter, r *http.Request) {
-	filter, err := parse(r.URL.Query(), "target", "datname", "lock")
+	filter, err := parse(r.URL.RawQuery, "target", "datname", "lock")
 	if err != nil {
 		fail(w, http.StatusBadRequest, err)
 		return
@@ -41,53 +36,57 @@ func (h *handler) events(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", eventStream)
 		return // there is no body to wait for
 	}
-	reader, missed, known, now, err := h.cfg.Events.subscribe(r.RemoteAddr, r.Header.Get("Last-Event-ID"))
+	number, known, err := h.cfg.Events.subscribe(r.Header.Get("Last-Event-ID"))
 	if err != nil {
 		busy(w, err)
 		return
 	}
-	defer h.cfg.Events.unsubscribe(reader)
+	defer h.cfg.Events.unsubscribe()
 	w.Header().Set("Content-Type", eventStream)
 	s := &stream{w: w, control: http.NewResponseController(w), events: h.cfg.Events, filter: filter}
 	_ = s.control.SetReadDeadline(time.Time{}) // the request has been read; the stream outlasts the server's timeout
-	if known {
-		err = s.sendAll(missed)
-	} else {
-		err = s.sendState(now, h.cfg.Targets())
+	if !known {
+		err = s.sendState(number, h.cfg.Targets())
 	}
 	if err == nil {
-		err = s.follow(r, reader)
+		err = s.follow(r.Context(), number)
 	}
-	if errors.Is(err, os.ErrDeadlineExceeded) {
-		h.cfg.Events.tooSlow(reader)
+	if errors.Is(err, errBehind) || errors.Is(err, os.ErrDeadlineExceeded) {
+		h.cfg.Events.logger.WarnContext(r.Context(), "a reader of events does not keep up and was disconnected", slog.String("reader", r.RemoteAddr))
 	}
 }
 
-// follow sends what comes, until the end of the queue, or until the reader has left or takes nothing.
-func (s *stream) follow(r *http.Request, reader *reader) error {
-	idle := time.NewTicker(keepAlive)
+// follow sends the events after the one with that number, until the reader has left, does not keep up, or Events is closed.
+func (s *stream) follow(ctx context.Context, number uint64) error {
+	idle := time.NewTicker(s.events.keepAlive)
 	defer idle.Stop()
 	for {
-		var err error
-		select {
-		case <-r.Context().Done():
-			return nil
-		case <-idle.C:
-			err = s.write(": nothing new\n\n")
-		case ev, ok := <-reader.queue:
-			if !ok {
-				return nil
-			}
-			err = s.sendAll([]event{ev})
-		}
+		events, news, err := s.events.after(number)
 		if err != nil {
 			return err
 		}
+		if len(events) > 0 {
+			if err := s.send(number, events); err != nil {
+				return err
+			}
+			number += uint64(len(events))
+			continue
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-news:
+		case <-idle.C:
+			if err := s.write(": nothing new\n\n"); err != nil {
+				return err
+			}
+		}
 	}
 }
 
-// sendState sends a reset and the present state of all locks, under the id of the last event.
-func (s *stream) sendState(id string, targets []Target) error {
+// sendState sends a reset and the present state of all locks, under the id of the last event, which has that number.
+func (s *stream) sendState(number uint64, targets []Target) error {
+	id := s.events.id(number)
 	if err := s.write(message(id, eventReset, []byte("{}"))); err != nil {
 		return err
 	}
@@ -108,12 +107,14 @@ func (s *stream) sendState(id string, targets []Target) error {
 	return nil
 }
 
-func (s *stream) sendAll(events []event) error {
+// send sends the events that follow the one with that number.
+func (s *stream) send(number uint64, events []event) error {
 	for _, ev := range events {
+		number++
 		if !s.wants(ev.target, ev.datname, ev.lock) {
 			continue
 		}
-		if err := s.write(message(s.events.id(ev.number), ev.name, ev.data)); err != nil {
+		if err := s.write(message(s.events.id(number), ev.name, ev.data)); err != nil {
 			return err
 		}
 	}
@@ -131,12 +132,17 @@ func message(id, name string, data []byte) string {
 	return fmt.Sprintf("id: %s\nevent: %s\ndata: %s\n\n", id, name, data)
 }
 
+// write sends a text. Its error is os.ErrDeadlineExceeded where the reader does not take it within sendTimeout. No deadline is left: HTTP/2 would end a stream
+// that is idle when it comes.
 func (s *stream) write(text string) error {
-	if err := s.control.SetWriteDeadline(time.Now().Add(sendTimeout)); err != nil {
+	if err := s.control.SetWriteDeadline(time.Now().Add(s.events.sendTimeout)); err != nil {
 		return err
 	}
 	if _, err := s.w.Write([]byte(text)); err != nil {
 		return err
 	}
-	return s.control.Flush()
+	if err := s.control.Flush(); err != nil {
+		return err
+	}
+	return s.control.SetWriteDeadline(time.Time{})
 }

@@ -57,19 +57,32 @@ type printer struct {
 func (p *printer) show(at time.Time, target string, locks []api.Lock) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for _, lock := range p.changes.Of(target, locks) {
-		if p.err == nil {
-			p.err = p.print(at.UTC(), lock)
-		}
+	at = at.UTC()
+	changed, removed := p.changes.Of(target, locks)
+	for _, lock := range changed {
+		lock.At = &at
+		p.print(at, lock, lock.String())
+	}
+	for _, gone := range removed {
+		p.print(at, removal{Removed: gone, Gone: true, At: at}, gone.String())
 	}
 	return p.err
 }
 
-func (p *printer) print(at time.Time, lock api.Lock) error {
-	if p.format == "json" {
-		lock.At = &at
-		return json.NewEncoder(p.w).Encode(lock)
+// removal is the line of JSON for what is not watched any more.
+type removal struct {
+	api.Removed
+	Gone bool      `json:"removed"` // always true
+	At   time.Time `json:"at"`
+}
+
+// print prints one line, unless an earlier one could not be printed.
+func (p *printer) print(at time.Time, object any, text string) {
+	switch {
+	case p.err != nil:
+	case p.format == "json":
+		p.err = json.NewEncoder(p.w).Encode(object)
+	default:
+		_, p.err = fmt.Fprintf(p.w, "%s  %s\n", at.Format("2006-01-02T15:04:05.000Z07:00"), text)
 	}
-	_, err := fmt.Fprintf(p.w, "%s  %s\n", at.Format("2006-01-02T15:04:05.000Z07:00"), lock)
-	return err
 }

@@ -51,3 +51,29 @@ one leader b: unknown: database not found: b
 		t.Errorf("watch printed\n%s\nwant\n%s", got, want)
 	}
 }
+
+// What is not watched any more is a line of its own, in both forms.
+func TestWatchTellsWhatIsGone(t *testing.T) {
+	target := api.Target{Name: "one", Locks: []lockwatch.Lock{{Name: "leader", Key: lockkey.BackgroundLeader(), Databases: []string{lockwatch.AllDatabases}}}}
+	at := time.Date(2026, 12, 2, 15, 4, 5, 0, time.UTC)
+	for format, want := range map[string]string{
+		"text": "2026-12-02T15:04:05.000Z  one leader b: not watched any more\n",
+		"json": `{"target":"one","datname":"b","lock":"leader","removed":true,"at":"2026-12-02T15:04:05Z"}` + "\n",
+	} {
+		var lines strings.Builder
+		out := &printer{w: &lines, format: format}
+		for _, datnames := range [][]string{{"a", "b"}, {"a"}} {
+			lines.Reset()
+			snapshot := lockwatch.Snapshot{Up: true, At: at, Interval: time.Second}
+			for _, datname := range datnames {
+				snapshot.Locks = append(snapshot.Locks, lockwatch.LockState{Lock: "leader", Datname: datname, Known: true})
+			}
+			if err := out.show(at, target.Name, target.LocksOf(snapshot, at)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if lines.String() != want {
+			t.Errorf("%s: %q, want %q", format, lines.String(), want)
+		}
+	}
+}

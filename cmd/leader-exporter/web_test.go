@@ -1,10 +1,13 @@
 package main
 
 import (
+	"bufio"
 	"crypto/tls"
 	"crypto/x509"
 	"fmt"
 	"net/http"
+	"regexp"
+	"strings"
 	"testing"
 
 	"github.com/plexsphere/leader-exporter/internal/pgserver/pgtest"
@@ -22,9 +25,10 @@ func TestWebConfigGuardsEveryPath(t *testing.T) {
 	roots.AppendCertsFromPEM(cert)
 	web := newTestFile(t, fmt.Sprintf("tls_server_config: {cert_file: %s, key_file: %s}\nbasic_auth_users: {prometheus: %s}\n",
 		newTestFile(t, string(cert)), newTestFile(t, string(key)), hash))
-	t.Setenv("LEADER_EXPORTER_DSN", pgtest.Database(t).DSN)
+	db := pgtest.Database(t)
+	t.Setenv("LEADER_EXPORTER_DSN", db.DSN)
 	e := startExporter(t, "--web.config.file="+string(web), "--web.enable-lifecycle")
-	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}}}
+	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}, ForceAttemptHTTP2: true}}
 	defer client.CloseIdleConnections()
 	address := "https" + e.url[len("http"):]
 	for _, path := range []string{"/metrics", "/", "/-/healthy", "/-/ready", "/static/status.js", "/api/v1/locks", "/api/v1/terms", "/api/v1/openapi.yaml"} {
@@ -45,6 +49,30 @@ func TestWebConfigGuardsEveryPath(t *testing.T) {
 			}
 		}
 	}
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, address+"/api/v1/events", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.SetBasicAuth("prometheus", "open sesame")
+	events, err := client.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer events.Body.Close()
+	lines := bufio.NewScanner(events.Body)
+	for _, want := range []string{"event: reset", `data: {"target":"default",.*"verdict":"unheld"`, `data: {"target":"default",.*"verdict":"held"`} {
+		pattern := regexp.MustCompile(want)
+		for lines.Scan() && !pattern.MatchString(lines.Text()) {
+			continue
+		}
+		if lines.Err() != nil {
+			t.Fatalf("no %s: %v", want, lines.Err())
+		}
+		if strings.HasSuffix(want, `"unheld"`) {
+			hold(t, db.DSN)
+		}
+	}
+
 	if resp, err := http.Get(e.url + "/metrics"); err == nil {
 		defer resp.Body.Close()
 		if resp.StatusCode == http.StatusOK {
