@@ -7,6 +7,7 @@ import (
 	"math"
 	"time"
 
+	"github.com/plexsphere/leader-exporter/lockkey"
 	"github.com/plexsphere/leader-exporter/lockwatch"
 )
 
@@ -88,6 +89,11 @@ type value struct {
 	BackendStart    time.Time `json:"backend_start,omitzero"`
 	Foreign         bool      `json:"foreign,omitempty"`
 	Visible         bool      `json:"visible,omitempty"`
+
+	// Absent in files of earlier versions.
+	Key              string    `json:"key,omitempty"` // as of lockkey.Parse
+	SystemIdentifier int64     `json:"system_identifier,omitempty"`
+	ServerStart      time.Time `json:"server_start,omitzero"`
 }
 
 // encode returns the value of a term in its form on disk.
@@ -97,6 +103,7 @@ func encode(t lockwatch.Term) ([]byte, error) {
 		After: t.After.UTC(), LastSeen: t.LastSeen.UTC(), End: t.End.UTC(),
 		ApplicationName: h.ApplicationName, Usename: h.Usename, ClientAddr: h.ClientAddr, BackendStart: h.BackendStart.UTC(),
 		Foreign: h.Foreign, Visible: h.Visible,
+		Key: t.Key.String(), SystemIdentifier: t.Server.SystemIdentifier, ServerStart: t.Server.Started.UTC(),
 	})
 }
 
@@ -106,8 +113,16 @@ func decode(k key, encoded []byte) (lockwatch.Term, error) {
 	if err := json.Unmarshal(encoded, &v); err != nil {
 		return lockwatch.Term{}, fmt.Errorf("it is damaged: decode the term of %v: %w", k.start, err)
 	}
+	var lockKey lockkey.Key
+	if v.Key != "" {
+		var err error
+		if lockKey, err = lockkey.Parse(v.Key); err != nil {
+			return lockwatch.Term{}, fmt.Errorf("it is damaged: decode the term of %v: %w", k.start, err)
+		}
+	}
 	return lockwatch.Term{
-		Datname: string(k.datname), Lock: string(k.lock), After: v.After, LastSeen: v.LastSeen, End: v.End,
+		Datname: string(k.datname), Lock: string(k.lock), Key: lockKey, After: v.After, LastSeen: v.LastSeen, End: v.End,
+		Server: lockwatch.Server{SystemIdentifier: v.SystemIdentifier, Started: v.ServerStart},
 		Holder: lockwatch.Holder{
 			PID: k.pid, TermStart: k.start, ApplicationName: v.ApplicationName, Usename: v.Usename, ClientAddr: v.ClientAddr,
 			BackendStart: v.BackendStart, Foreign: v.Foreign, Visible: v.Visible,

@@ -11,10 +11,12 @@ import (
 
 // books are those of all locks of a target, one for each lock in each database. They belong to whoever polls.
 type books struct {
-	cfg    Config
-	terms  map[book]*terms
-	resume map[book]*Term // terms of an earlier Watcher whose lock was not seen yet
-	gone   map[book]bool  // watched by its name, and not there as of the last answer
+	cfg   Config
+	terms map[book]*terms
+	// away are terms that went on when they were last seen, and of whose lock no answer has told since: those of an earlier Watcher, and
+	// those of a cluster or database that the connection was to and is not to now.
+	away map[book][]Term
+	gone map[book]bool // watched by its name, and not there as of the last answer
 }
 
 // book names one of them.
@@ -24,14 +26,32 @@ type book struct {
 }
 
 func newBooks(cfg Config) books {
-	b := books{cfg: cfg, terms: make(map[book]*terms), resume: make(map[book]*Term)}
+	b := books{cfg: cfg, terms: make(map[book]*terms), away: make(map[book][]Term)}
 	for _, term := range cfg.Resume {
 		lock := slices.IndexFunc(cfg.Locks, func(l Lock) bool { return l.Name == term.Lock })
-		if lock >= 0 && term.End.IsZero() && !term.Holder.BackendStart.IsZero() {
-			b.resume[book{lock, term.Datname}] = &term
+		if lock >= 0 && term.End.IsZero() {
+			b.setAside(book{lock, term.Datname}, term)
 		}
 	}
 	return b
+}
+
+func (b *books) setAside(id book, term Term) { b.away[id] = append(b.away[id], term) }
+
+// takeBack returns the terms that were set aside of which an answer of this server tells. The others stay.
+func (b *books) takeBack(id book, server Server) (told []Term) {
+	var elsewhere []Term
+	for _, term := range b.away[id] {
+		if term.isElsewhere(b.cfg.Locks[id.lock].Key, server) {
+			elsewhere = append(elsewhere, term)
+		} else {
+			told = append(told, term)
+		}
+	}
+	if b.away[id] = elsewhere; elsewhere == nil {
+		delete(b.away, id)
+	}
+	return told
 }
 
 // enter notes a poll, which came an interval after the last one, and returns the terms that it shows to have ended or begun. A hot
@@ -61,33 +81,24 @@ func (b *books) enter(got answer, known bool, at time.Time, interval time.Durati
 			seen[id] = true
 			delete(b.gone, id)
 			o := database.observations[i]
-			o.at, o.serverNow, o.asked = at, got.serverNow, got.serverNow.Add(-got.spent)
+			o.at, o.serverNow, o.asked, o.server = at, got.serverNow, got.serverNow.Add(-got.spent), got.server
 			changes = append(changes, b.enterOne(id, o, staleAfter*interval+b.cfg.PollTimeout)...)
 		}
 	}
-	for id, t := range b.terms {
-		switch {
-		case seen[id]:
-		case b.gone[id]:
-			t.unanswered() // its counters go on when it comes back
-		default: // its database is gone, and whoever held the lock in it
-			if t.state.Term != nil {
-				changes = append(changes, t.end(got.serverNow))
-			}
-			delete(b.terms, id)
-		}
-	}
-	return changes
+	return append(changes, b.enterUnseen(got, seen)...)
 }
 
 // enterOne notes what was seen of one lock in one database. What was seen longer than the gap ago does not count.
 func (b *books) enterOne(id book, o observation, gap time.Duration) (changes []Term) {
 	t := b.terms[id]
 	if t == nil {
-		t = newTerms(id.datname, b.cfg.Locks[id.lock].Name, b.resume[id])
-		delete(b.resume, id)
-		t.state.Expected = len(b.cfg.Locks[id.lock].ExpectedApplicationNames) > 0
+		t = newTerms(id.datname, b.cfg.Locks[id.lock])
 		b.terms[id] = t
+	}
+	if t.server.isAnother(o.server) {
+		if left := t.leave(); left != nil {
+			b.setAside(id, *left)
+		}
 	}
 	if t.asked && o.at.Sub(t.previous.at) > gap {
 		t.unanswered()
@@ -98,7 +109,32 @@ func (b *books) enterOne(id book, o observation, gap time.Duration) (changes []T
 			return matched
 		})
 	}
-	return t.observe(o)
+	return t.observe(o, b.takeBack(id, o.server)...)
+}
+
+// enterUnseen notes that an answer told nothing of the other locks, and returns the terms that it thereby shows to have ended.
+func (b *books) enterUnseen(got answer, seen map[book]bool) (changes []Term) {
+	for id, t := range b.terms {
+		switch {
+		case seen[id]:
+		case b.gone[id]:
+			t.unanswered() // its counters go on when it comes back
+		default: // the database is gone, or the connection is to another one
+			if left := t.leave(); left != nil {
+				b.setAside(id, *left)
+			}
+			delete(b.terms, id)
+		}
+	}
+	for id := range b.away {
+		// Where all databases are told of, one that is not is gone, and whoever held the lock in it.
+		if !seen[id] && !b.gone[id] && slices.Contains(b.cfg.Locks[id.lock].Databases, AllDatabases) {
+			for _, term := range b.takeBack(id, got.server) {
+				changes = append(changes, term.ended(got.serverNow))
+			}
+		}
+	}
+	return changes
 }
 
 // isIn reports whether the lock is watched in the database.

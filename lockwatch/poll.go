@@ -12,20 +12,6 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// applicationName is how the watcher's own backend shows, unless the connection string says otherwise.
-const applicationName = "leader-exporter"
-
-// closeGrace is how long a goodbye to the server may take.
-const closeGrace = time.Second
-
-// oldestServer is the first major version of PostgreSQL that the elector runs on, and the settings of a session here need.
-const oldestServer = 14
-
-// sessionSQL keeps the session from ever writing, from working longer than a poll may take ($1, milliseconds), and from
-// being ended for its idleness.
-const sessionSQL = `SELECT set_config('default_transaction_read_only', 'on', false),
-	set_config('statement_timeout', $1, false), set_config('idle_session_timeout', '0', false)`
-
 // pollSQL reads pg_locks once, filters, and only then looks up the backends. It returns a row for each watched database, with NULLs
 // where nobody holds or wants a lock, and else one for each session and mode.
 //
@@ -56,6 +42,7 @@ FROM (SELECT count(*) AS locks FROM seen) AS server
 type answer struct {
 	serverNow  time.Time     // after the read
 	spent      time.Duration // by the server, in the statement
+	server     Server
 	inRecovery bool
 	locks      int64
 	databases  map[string]databaseAnswer
@@ -104,11 +91,11 @@ func (w *Watcher) ask(ctx context.Context) (answer, error) {
 
 func (w *Watcher) askOn(ctx context.Context) (answer, error) {
 	if w.conn == nil {
-		conn, err := w.connect(ctx)
+		conn, server, err := w.connect(ctx)
 		if err != nil {
 			return answer{}, err
 		}
-		w.conn = conn
+		w.conn, w.server = conn, server
 	}
 	rows, err := w.conn.Query(ctx, pollSQL, w.cfg.pollArguments()...)
 	if err != nil {
@@ -121,7 +108,9 @@ func (w *Watcher) askOn(ctx context.Context) (answer, error) {
 	if len(seen) == 0 {
 		return answer{}, errors.New("the server answered without a row")
 	}
-	return digest(seen, len(w.cfg.Locks)), nil
+	got := digest(seen, len(w.cfg.Locks))
+	got.server = w.server
+	return got, nil
 }
 
 // pollArguments returns the arguments of pollSQL.
@@ -137,49 +126,6 @@ func (c Config) pollArguments() []any {
 		names = append(names, lock.Databases...)
 	}
 	return []any{classids, objids, objsubids, all, names}
-}
-
-// connect opens the one connection and sets the session up.
-func (w *Watcher) connect(ctx context.Context) (*pgx.Conn, error) {
-	config, err := w.cfg.ConnConfig()
-	if err != nil {
-		return nil, &connectError{err}
-	}
-	if config.RuntimeParams["application_name"] == "" {
-		config.RuntimeParams["application_name"] = applicationName
-	}
-	conn, err := pgx.ConnectConfig(ctx, config)
-	if err != nil {
-		return nil, &connectError{err}
-	}
-	version := conn.PgConn().ParameterStatus("server_version")
-	var major int
-	if _, err := fmt.Sscanf(version, "%d", &major); err == nil && major < oldestServer {
-		closeNow(conn)
-		return nil, fmt.Errorf("the server is PostgreSQL %s, %d or newer is needed", version, oldestServer)
-	}
-	if _, err := conn.Exec(ctx, sessionSQL, fmt.Sprint(w.cfg.PollTimeout.Milliseconds())); err != nil {
-		closeNow(conn)
-		return nil, err
-	}
-	return conn, nil
-}
-
-// disconnect closes the connection, if there is one.
-func (w *Watcher) disconnect() {
-	if w.conn != nil {
-		closeNow(w.conn)
-		w.conn = nil
-	}
-}
-
-// closeNow says goodbye and then closes the socket itself: after a timeout pgx would take up to 15 s in the background.
-func closeNow(conn *pgx.Conn) {
-	socket := conn.PgConn().Conn()
-	ctx, cancel := context.WithTimeout(context.Background(), closeGrace)
-	defer cancel()
-	_ = conn.Close(ctx)
-	_ = socket.Close()
 }
 
 func scanRow(from pgx.CollectableRow) (row, error) {

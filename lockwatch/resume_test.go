@@ -1,18 +1,20 @@
 package lockwatch_test
 
 import (
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/plexsphere/leader-exporter/internal/pgserver"
 	"github.com/plexsphere/leader-exporter/internal/pgserver/pgtest"
 	"github.com/plexsphere/leader-exporter/lockkey"
 	"github.com/plexsphere/leader-exporter/lockwatch"
 )
 
 // A watcher that resumes a term goes on with it when it finds the same backend, and ends it when it finds another one; a term
-// of a lock that is not configured any more, one that has ended, and one whose backend's start is not known are not resumed.
+// of a lock that is not configured any more, and one that has ended, are not resumed. One of another server or key is left as it was.
 func TestResumedTermGoesOnOrEnds(t *testing.T) {
 	db := pgtest.Database(t)
 	poll := func(resume ...lockwatch.Term) lockwatch.Snapshot {
@@ -51,14 +53,28 @@ func TestResumedTermGoesOnOrEnds(t *testing.T) {
 		t.Errorf("the holder's term starts at %v, %d terms; want %v and 1", got, again.Locks[0].Terms, begun.Holder.TermStart)
 	}
 
-	over, elsewhere, blind := begun, begun, begun
+	if begun.Key != lockkey.BackgroundLeader() || begun.Server.SystemIdentifier == 0 || !begun.Server.Started.Before(begun.Holder.BackendStart) {
+		t.Errorf("the term is of key %v on %+v", begun.Key, begun.Server)
+	}
+	over, elsewhere, otherKey, otherServer := begun, begun, begun, begun
 	over.End = begun.LastSeen
 	elsewhere.Lock = "another"
-	blind.Holder.BackendStart = time.Time{}
-	for name, term := range map[string]lockwatch.Term{"ended": over, "of another lock": elsewhere, "of an unknown backend": blind} {
+	otherKey.Key = lockkey.Bigint(7)
+	otherServer.Server.SystemIdentifier++
+	for name, term := range map[string]lockwatch.Term{"ended": over, "of another lock": elsewhere, "of another key": otherKey, "of another server": otherServer} {
 		if s := poll(term); len(s.Changes) != 1 || s.Changes[0].Holder.TermStart.Equal(begun.Holder.TermStart) {
 			t.Errorf("%s: changes %+v, want a term that begins now", name, s.Changes)
 		}
+	}
+
+	before, blind := begun, begun
+	before.Server.Started = begun.Server.Started.Add(-time.Hour)
+	if s := poll(before); len(s.Changes) != 2 || s.Changes[0].End.IsZero() {
+		t.Errorf("before a restart of the server: changes %+v, want its end and a begin", s.Changes)
+	}
+	blind.Holder.BackendStart = time.Time{}
+	if s := poll(blind, begun); len(s.Changes) != 1 || s.Changes[0].End.IsZero() {
+		t.Errorf("resumed twice: changes %+v, want one of the two to end", s.Changes)
 	}
 
 	if err := holder.Close(t.Context()); err != nil {
@@ -69,6 +85,61 @@ func TestResumedTermGoesOnOrEnds(t *testing.T) {
 	s := poll(begun)
 	if len(s.Changes) != 2 || !s.Changes[0].LastSeen.Equal(begun.LastSeen) || !s.Changes[0].End.Equal(s.ServerTime) || s.Changes[1].Holder.PID == begun.Holder.PID {
 		t.Errorf("another holder: changes %+v at %v, want the end of %+v and the begin of another", s.Changes, s.ServerTime, begun)
+	}
+}
+
+// A role that sees no more than the pid goes on with a term all the same, and a restart of the server ends it; without the right
+// to call pg_control_system it does so too.
+func TestTermOfABlindRoleGoesOnUntilTheServerRestarts(t *testing.T) {
+	server := pgtest.Cluster(t, pgserver.Options{})
+	for _, sql := range []string{"CREATE ROLE blind LOGIN", "REVOKE EXECUTE ON FUNCTION pg_control_system() FROM PUBLIC", "CREATE ROLE sees LOGIN", "GRANT EXECUTE ON FUNCTION pg_control_system() TO sees"} {
+		if err := server.Exec(t.Context(), "postgres", sql); err != nil {
+			t.Fatal(err)
+		}
+	}
+	poll := func(role string, resume ...lockwatch.Term) lockwatch.Snapshot {
+		t.Helper()
+		w, err := lockwatch.New(lockwatch.Config{
+			ConnConfig: func() (*pgx.ConnConfig, error) {
+				return pgx.ParseConfig(strings.Replace(server.DSN("postgres"), "postgres@", role+"@", 1))
+			},
+			Locks:  []lockwatch.Lock{{Name: "leader", Key: lockkey.BackgroundLeader()}},
+			Resume: resume,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := w.Poll(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	begun := make(map[string]lockwatch.Term)
+	exec(t, connectAs(t, server.DSN("postgres"), ""), takeLock)
+	for _, role := range []string{"blind", "sees"} {
+		term := *poll(role).Locks[0].Term
+		if !term.Holder.BackendStart.IsZero() || (term.Server.SystemIdentifier == 0) != (role == "blind") || term.Server.Started.IsZero() {
+			t.Errorf("%s: term %+v", role, term)
+		}
+		if s := poll(role, term); len(s.Changes) != 0 || !s.Locks[0].Term.Holder.TermStart.Equal(term.Holder.TermStart) {
+			t.Errorf("%s: resumed: changes %+v, want the term to go on", role, s.Changes)
+		}
+		begun[role] = term
+	}
+	if err := server.Stop(pgserver.Fast); err != nil {
+		t.Fatal(err)
+	}
+	if err := server.Start(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	holder := connectAs(t, server.DSN("postgres"), "")
+	exec(t, holder, takeLock)
+	for role, term := range begun {
+		term.Holder.PID = holder.PgConn().PID() // as in a container, where the same pids come back
+		if s := poll(role, term); len(s.Changes) != 2 || !s.Changes[0].End.Equal(s.ServerTime) {
+			t.Errorf("%s: after a restart: changes %+v, want an end and a begin", role, s.Changes)
+		}
 	}
 }
 

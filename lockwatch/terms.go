@@ -1,12 +1,18 @@
 package lockwatch
 
-import "time"
+import (
+	"slices"
+	"time"
+
+	"github.com/plexsphere/leader-exporter/lockkey"
+)
 
 // observation is what one answered poll saw of a lock.
 type observation struct {
 	at        time.Time // this machine's clock, monotonic
 	asked     time.Time // when the statement began, by the server's clock: the locks were read between this
 	serverNow time.Time // and this
+	server    Server
 	holders   int
 	waiters   int
 	holder    *Holder // without TermStart
@@ -14,20 +20,22 @@ type observation struct {
 
 // terms keeps the books of one lock over the polls.
 type terms struct {
+	key   lockkey.Key
 	state LockState // its Term survives unanswered polls
 
 	asked    bool        // the previous poll was answered
 	previous observation // valid while asked
-	seen     time.Time   // when the last answered poll asked, by the server's clock; zero before the first
+	server   Server      // of the last answered poll
+	seen     time.Time   // when the last answered poll asked, by the server's clock; zero before the first on this cluster
 	ended    time.Time   // when the last term was seen to have ended; zero when unknown
 }
 
-// newTerms opens the books of a lock. resumed is the term that went on when an earlier Watcher saw it last, or nil.
-func newTerms(datname, lock string, resumed *Term) *terms {
-	return &terms{state: LockState{
+// newTerms opens the books of a lock.
+func newTerms(datname string, lock Lock) *terms {
+	return &terms{key: lock.Key, state: LockState{
 		Datname:  datname,
-		Lock:     lock,
-		Term:     resumed,
+		Lock:     lock.Name,
+		Expected: len(lock.ExpectedApplicationNames) > 0,
 		Handover: newHistogram(0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 15, 20, 30, 60, 120, 300),
 	}}
 }
@@ -39,14 +47,25 @@ func (t *terms) unanswered() {
 	t.state.Known, t.state.Holders, t.state.Waiters, t.state.Holder = false, 0, 0, nil
 }
 
-// observe notes an answer, and returns the terms that it shows to have ended or begun.
-func (t *terms) observe(o observation) (changes []Term) {
+// leave notes that polls tell of another cluster now, whose clock is another one, and returns the term that nobody sees any more, if
+// there is one.
+func (t *terms) leave() *Term {
+	t.unanswered()
+	t.seen = time.Time{}
+	left := t.state.Term
+	t.state.Term = nil
+	return left
+}
+
+// observe notes an answer, and returns the terms that it shows to have ended or begun. earlier are terms of this lock that went on
+// when they were last seen, and of which it is the first answer since.
+func (t *terms) observe(o observation, earlier ...Term) (changes []Term) {
 	if t.asked {
 		t.addTime(o.at.Sub(t.previous.at))
 	}
-	changes = t.follow(&o)
+	changes = t.follow(&o, earlier)
 	t.state.Known, t.state.Holders, t.state.Waiters, t.state.Holder = true, o.holders, o.waiters, o.holder
-	t.asked, t.previous, t.seen = true, o, o.asked
+	t.asked, t.previous, t.server, t.seen = true, o, o.server, o.asked
 	return changes
 }
 
@@ -60,36 +79,54 @@ func (t *terms) addTime(d time.Duration) {
 	}
 }
 
-// follow tells whether the term goes on, has ended, or another one has begun.
-func (t *terms) follow(o *observation) (changes []Term) {
-	if t.state.Term != nil && o.holder != nil && sameBackend(&t.state.Term.Holder, o.holder) {
-		t.goOn(o)
-		return nil
-	}
+// follow tells which term goes on, if one does, which have ended, and whether another one has begun.
+func (t *terms) follow(o *observation, earlier []Term) (changes []Term) {
+	open := earlier
 	if t.state.Term != nil {
-		if t.asked {
-			t.ended = o.at
-		}
-		changes = append(changes, t.end(o.serverNow))
+		open = append(slices.Clone(earlier), *t.state.Term)
 	}
-	if o.holder != nil {
-		if !t.ended.IsZero() {
-			t.state.Handover = t.state.Handover.with(o.at.Sub(t.ended))
-			t.ended = time.Time{}
+	on := -1
+	for i := range open {
+		if o.holder != nil && open[i].goesOn(o.holder, o.server) && (on < 0 || !open[i].LastSeen.Before(open[on].LastSeen)) {
+			on = i
 		}
-		o.holder.TermStart = o.serverNow
-		t.state.Term = &Term{Datname: t.state.Datname, Lock: t.state.Lock, Holder: *o.holder, After: t.seen, LastSeen: o.serverNow}
-		t.state.Terms++
-		changes = append(changes, *t.state.Term)
+	}
+	if t.asked && t.state.Term != nil && on < 0 {
+		t.ended = o.at
+	}
+	for i, term := range open {
+		if i != on {
+			changes = append(changes, term.ended(o.serverNow))
+		}
+	}
+	t.state.Term = nil
+	switch {
+	case on >= 0:
+		t.goOn(open[on], o)
+	case o.holder != nil:
+		changes = append(changes, t.begin(o))
 	}
 	return changes
 }
 
-// goOn notes that the term was seen again. Snapshots share the term before, so it stays as it is.
-func (t *terms) goOn(o *observation) {
-	next := *t.state.Term
+// begin opens the term of a holder that is not that of the one before.
+func (t *terms) begin(o *observation) Term {
+	if !t.ended.IsZero() {
+		t.state.Handover = t.state.Handover.with(o.at.Sub(t.ended))
+		t.ended = time.Time{}
+	}
+	o.holder.TermStart = o.serverNow
+	t.state.Term = &Term{
+		Datname: t.state.Datname, Lock: t.state.Lock, Key: t.key, Server: o.server, Holder: *o.holder, After: t.seen, LastSeen: o.serverNow,
+	}
+	t.state.Terms++
+	return *t.state.Term
+}
+
+// goOn notes that the term was seen again. Snapshots share what they have of it, so this is another one.
+func (t *terms) goOn(next Term, o *observation) {
 	o.holder.TermStart = next.Holder.TermStart
-	next.Holder = *o.holder
+	next.Holder, next.Key, next.Server = *o.holder, t.key, o.server
 	if o.asked.After(next.LastSeen) {
 		next.LastSeen = o.asked
 	}
@@ -97,19 +134,11 @@ func (t *terms) goOn(o *observation) {
 	t.state.Terms = max(t.state.Terms, 1) // one that an earlier Watcher has seen begin is new to this one's counter
 }
 
-// end closes the term, which a poll at that time did not show any more.
-func (t *terms) end(serverNow time.Time) Term {
-	ended := *t.state.Term
-	ended.End = serverNow
-	if ended.End.Before(ended.LastSeen) {
-		ended.End = ended.LastSeen // the server's clock was set back, or the server is another one
+// ended returns the term with its end, since a poll at that time did not show it any more.
+func (t Term) ended(serverNow time.Time) Term {
+	t.End = serverNow
+	if t.End.Before(t.LastSeen) {
+		t.End = t.LastSeen // the server's clock was set back
 	}
-	t.state.Term = nil
-	return ended
-}
-
-// sameBackend reports whether two sights are of one backend: a pid is used again, a pid with its start is not.
-func sameBackend(a, b *Holder) bool {
-	startsKnown := !a.BackendStart.IsZero() && !b.BackendStart.IsZero()
-	return a.PID == b.PID && (!startsKnown || a.BackendStart.Equal(b.BackendStart))
+	return t
 }

@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/plexsphere/leader-exporter/lockkey"
 )
 
 // story plays answers and gaps one second apart and returns the books.
@@ -14,39 +16,54 @@ func story(t *testing.T, polls ...any) LockState {
 	return state
 }
 
-// storyAfter plays them on from a term that an earlier watcher has seen, and returns what changed too.
-func storyAfter(t *testing.T, resumed *Term, polls ...any) (state LockState, changes []Term) {
+// storyAfter plays them on from terms that an earlier watcher has seen, and returns what changed too. A Server is that of the polls which follow.
+func storyAfter(t *testing.T, resumed []Term, polls ...any) (state LockState, changes []Term) {
 	t.Helper()
-	books := newTerms("db", "lock", resumed)
-	begin := time.Date(2026, 12, 2, 3, 0, 0, 0, time.UTC)
-	for i, poll := range polls {
-		at := begin.Add(time.Duration(i) * time.Second)
+	b := newBooks(Config{Locks: []Lock{{Name: "lock", Key: lockkey.BackgroundLeader()}}, Resume: resumed}.withDefaults())
+	at, on := storyBegin(), Server{SystemIdentifier: 1, Started: time.Unix(1, 0)}
+	for _, poll := range polls {
+		got, known := of("db", at, nil), true
+		o := &got.databases["db"].observations[0]
 		switch p := poll.(type) {
+		case Server:
+			on = p
+			continue
 		case nil:
-			changes = append(changes, books.observe(observation{at: at, asked: at, serverNow: at})...)
 		case *Holder:
 			copied := *p
-			changes = append(changes, books.observe(observation{at: at, asked: at, serverNow: at, holders: 1, holder: &copied})...)
+			o.holders, o.holder = 1, &copied
 		case int: // so many holders of a shared lock
-			changes = append(changes, books.observe(observation{at: at, asked: at, serverNow: at, holders: p})...)
+			o.holders = p
 		default:
-			books.unanswered()
+			known = false
 		}
+		got.server = on
+		changes = append(changes, b.enter(got, known, at, time.Second)...)
+		at = at.Add(time.Second)
 	}
-	return books.state, changes
+	for _, told := range b.states() {
+		state = told
+	}
+	return state, changes
 }
+
+func storyBegin() time.Time { return time.Date(2026, 12, 2, 3, 0, 0, 0, time.UTC) }
 
 // A term is told of when it begins and when it has ended, with the last poll before each moment and the first one after it.
 func TestTermsTellOfTheirMoments(t *testing.T) {
-	a, b, blind := backend(1, 10), backend(2, 20), backend(1, 0)
-	resumed := func(h *Holder, seen int) *Term {
-		start := time.Date(2026, 12, 2, 2, 0, 0, 0, time.UTC)
+	a, b, blind, blindB := backend(1, 10), backend(2, 20), backend(1, 0), backend(2, 0)
+	one, restarted, other := Server{1, time.Unix(1, 0)}, Server{1, time.Unix(2, 0)}, Server{2, time.Unix(1, 0)}
+	seenOn := func(on Server, key lockkey.Key, h *Holder, start, seen int) Term {
 		holder := *h
-		holder.TermStart = start
-		return &Term{Datname: "db", Lock: "lock", Holder: holder, LastSeen: start.Add(time.Duration(seen) * time.Second)}
+		holder.TermStart = storyBegin().Add(time.Duration(start) * time.Second)
+		return Term{Datname: "db", Lock: "lock", Key: key, Server: on, Holder: holder, LastSeen: storyBegin().Add(time.Duration(seen) * time.Second)}
 	}
+	resumed := func(h *Holder, seen int) []Term {
+		return []Term{seenOn(one, lockkey.BackgroundLeader(), h, -3600, seen)}
+	}
+	const early = -3591
 	for name, tc := range map[string]struct {
-		resumed *Term
+		resumed []Term
 		polls   []any
 		want    string // of each change: pid, after, start, last seen, end
 		open    string // the term that goes on
@@ -58,12 +75,37 @@ func TestTermsTellOfTheirMoments(t *testing.T) {
 		"goes on, as far as known":       {polls: []any{a, a, gap{}}, want: "1: - 0 0 -", open: "1: - 0 1 -"},
 		"ends in an outage":              {polls: []any{a, a, gap{}, gap{}, nil}, want: "1: - 0 0 -, 1: - 0 1 4"},
 		"another one after an outage":    {polls: []any{a, gap{}, gap{}, b}, want: "1: - 0 0 -, 1: - 0 0 3, 2: 0 3 3 -", open: "2: 0 3 3 -"},
-		"resumed and found again":        {resumed: resumed(a, 9), polls: []any{gap{}, a, a, nil}, want: "1: - -3600 2 3"},
-		"resumed and gone":               {resumed: resumed(a, 9), polls: []any{nil}, want: "1: - -3600 -3591 0"},
-		"resumed, led by another":        {resumed: resumed(a, 9), polls: []any{b}, want: "1: - -3600 -3591 0, 2: - 0 0 -", open: "2: - 0 0 -"},
-		"resumed, not seen yet":          {resumed: resumed(a, 9), polls: []any{gap{}}, open: "1: - -3600 -3591 -"},
-		"a server whose clock is behind": {resumed: resumed(a, 7200), polls: []any{nil}, want: "1: - -3600 3600 3600"},
+		"resumed and found again":        {resumed: resumed(a, early), polls: []any{gap{}, a, a, nil}, want: "1: - -3600 2 3"},
+		"resumed and gone":               {resumed: resumed(a, early), polls: []any{nil}, want: "1: - -3600 -3591 0"},
+		"resumed, led by another":        {resumed: resumed(a, early), polls: []any{b}, want: "1: - -3600 -3591 0, 2: - 0 0 -", open: "2: - 0 0 -"},
+		"resumed, not seen yet":          {resumed: resumed(a, early), polls: []any{gap{}}},
+		"a server whose clock is behind": {resumed: resumed(a, 3600), polls: []any{nil}, want: "1: - -3600 3600 3600"},
 		"the start is hidden meanwhile":  {polls: []any{a, blind, nil}, want: "1: - 0 0 -, 1: - 0 1 2"},
+
+		"resumed blind and found again": {resumed: resumed(blind, early), polls: []any{blind, nil}, want: "1: - -3600 0 1"},
+		"resumed blind and gone":        {resumed: resumed(blind, early), polls: []any{nil}, want: "1: - -3600 -3591 0"},
+		"resumed blind, now visible":    {resumed: resumed(blind, early), polls: []any{a, nil}, want: "1: - -3600 0 1"},
+		"several resumed, one goes on": {
+			resumed: append(append(resumed(blindB, early), resumed(blind, early)...), resumed(b, early)...), polls: []any{blind},
+			want: "2: - -3600 -3591 0, 2: - -3600 -3591 0", open: "1: - -3600 0 -",
+		},
+		"the same pid twice, the later goes on": {
+			resumed: []Term{seenOn(one, lockkey.BackgroundLeader(), blind, -60, -50), seenOn(one, lockkey.BackgroundLeader(), blind, -90, -80)}, polls: []any{blind},
+			want: "1: - -90 -80 0", open: "1: - -60 0 -",
+		},
+
+		"a pid again after a restart":           {polls: []any{blind, gap{}, restarted, blind}, want: "1: - 0 0 -, 1: - 0 0 2, 1: 0 2 2 -", open: "1: 0 2 2 -"},
+		"resumed, a pid again after a restart":  {resumed: resumed(blind, early), polls: []any{restarted, blind}, want: "1: - -3600 -3591 0, 1: - 0 0 -", open: "1: - 0 0 -"},
+		"resumed, another cluster":              {resumed: resumed(blind, early), polls: []any{other, blind, nil}, want: "1: - 0 0 -, 1: - 0 0 1"},
+		"resumed, another key":                  {resumed: []Term{seenOn(one, lockkey.Bigint(7), blind, -60, -50)}, polls: []any{blind, nil}, want: "1: - 0 0 -, 1: - 0 0 1"},
+		"resumed, the cluster is there again":   {resumed: resumed(blind, early), polls: []any{other, nil, gap{}, one, blind}, open: "1: - -3600 2 -"},
+		"resumed, an old file, with the start":  {resumed: []Term{seenOn(Server{}, lockkey.Key{}, a, -60, -50)}, polls: []any{a, nil}, want: "1: - -60 0 1"},
+		"resumed, an old file, blind":           {resumed: []Term{seenOn(Server{}, lockkey.Key{}, blind, -60, -50)}, polls: []any{blind}, want: "1: - -60 -50 0, 1: - 0 0 -", open: "1: - 0 0 -"},
+		"resumed, an old file, blind meanwhile": {resumed: []Term{seenOn(Server{}, lockkey.Key{}, a, -60, -50)}, polls: []any{blind}, want: "1: - -60 -50 0, 1: - 0 0 -", open: "1: - 0 0 -"},
+		"the identifier is hidden":              {polls: []any{Server{0, time.Unix(1, 0)}, blind, gap{}, Server{0, time.Unix(2, 0)}, blind}, want: "1: - 0 0 -, 1: - 0 0 2, 1: 0 2 2 -", open: "1: 0 2 2 -"},
+		"back to another cluster":               {polls: []any{blind, blind, gap{}, other, blind, nil}, want: "1: - 0 0 -, 1: - 3 3 -, 1: - 3 3 4"},
+		"to another cluster and back":           {polls: []any{nil, blind, gap{}, other, nil, gap{}, one, blind, nil}, want: "1: 0 1 1 -, 1: 0 1 5 6"},
+		"to another cluster and back too late":  {polls: []any{nil, blind, gap{}, other, nil, gap{}, one, nil}, want: "1: 0 1 1 -, 1: 0 1 1 5"},
 	} {
 		state, changes := storyAfter(t, tc.resumed, tc.polls...)
 		var got []string
@@ -91,7 +133,7 @@ func moments(term Term) string {
 			text += " -"
 			continue
 		}
-		text += fmt.Sprintf(" %d", int(at.Sub(time.Date(2026, 12, 2, 3, 0, 0, 0, time.UTC)).Seconds()))
+		text += fmt.Sprintf(" %d", int(at.Sub(storyBegin()).Seconds()))
 	}
 	return text
 }

@@ -50,9 +50,10 @@ type Config struct {
 	// its partitions, and other sessions' lock calls wait meanwhile. Where a poll takes longer than that share of
 	// PollInterval, polls come less often. Zero and negative mean DefaultMaxDutyCycle; at most 1.
 	MaxDutyCycle float64
-	// Resume are terms that went on when an earlier Watcher of these Locks saw them last, from wherever the caller keeps them. One
-	// that is found again, by the backend's pid and start, goes on with its TermStart; else it has ended when its lock is first
-	// seen. A term without a BackendStart is not found again: pids alone come back too soon after a restart of the server.
+	// Resume are terms that went on when an earlier Watcher of these Locks saw them last, from wherever the caller keeps them. At the first
+	// answer that tells of its lock a term goes on with its TermStart where its backend still holds the lock: the same pid, by the same
+	// start of the backend where both are known, under the same start of the server. Else it has ended. Of one under another Key or on
+	// another cluster no answer tells, and it does neither.
 	Resume []Term
 	// OnSnapshot, unless nil, is called with each new Snapshot, in its order, by whoever polls, which waits for it.
 	OnSnapshot func(Snapshot)
@@ -112,10 +113,11 @@ type Watcher struct {
 	snapshot atomic.Pointer[Snapshot]
 
 	// Owned by whoever polls: Run, or the caller of Poll.
-	conn  *pgx.Conn
-	books books
-	pace  pace
-	diary diary
+	conn   *pgx.Conn
+	server Server // that conn is to
+	books  books
+	pace   pace
+	diary  diary
 }
 
 // New returns a Watcher that has not polled yet. It fails when a required field is missing or one is out of its bounds.

@@ -48,7 +48,7 @@ func TestEndOfTheWatchIsNoFailure(t *testing.T) {
 }
 
 func TestTermStartIsTheServersClock(t *testing.T) {
-	books, server := newTerms("db", "l", nil), time.Unix(1000, 0)
+	books, server := newTerms("db", Lock{Name: "l"}), time.Unix(1000, 0)
 	books.observe(observation{at: time.Now(), serverNow: server, holders: 1, holder: &Holder{PID: 1}})
 	if got := books.state.Holder.TermStart; !got.Equal(server) {
 		t.Errorf("TermStart %v, want %v", got, server)
@@ -60,7 +60,7 @@ func TestSessionRefusesToWrite(t *testing.T) {
 	db := pgtest.Database(t)
 	w := failing(t)
 	w.cfg.ConnConfig = func() (*pgx.ConnConfig, error) { return pgx.ParseConfig(db.DSN) }
-	conn, err := w.connect(t.Context())
+	conn, _, err := w.connect(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

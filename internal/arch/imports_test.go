@@ -17,7 +17,7 @@ func mayImport() map[string][]string {
 		"loop":                       nil,
 		"lockwatch":                  {"lockkey"},
 		"collector":                  {"lockkey", "lockwatch"},
-		"history":                    {"lockwatch"},
+		"history":                    {"lockkey", "lockwatch"},
 		"api":                        {"history", "lockwatch"},
 		"alerts":                     nil,
 		"dashboards":                 nil,
