@@ -250,7 +250,7 @@ func useAll(path string) error {
 		return err
 	}
 	_, errTerms := s.Terms(history.Query{Limit: 1000})
-	_, errOpen := s.OpenTerms("eu")
+	_, errOpen := s.OpenTerms()
 	errPut := s.Put("eu", ended(150, 151, 150), open(9999, 1))
 	_, errExpire := s.Expire(day().Add(200 * time.Second))
 	errClose := s.Close()

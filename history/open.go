@@ -105,7 +105,7 @@ func (s *Store) open(options *bbolt.Options) error {
 		return err
 	}
 	if err := s.check(!options.ReadOnly); err != nil {
-		return errors.Join(err, s.Close())
+		return errors.Join(err, s.close())
 	}
 	return nil
 }

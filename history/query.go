@@ -3,6 +3,7 @@ package history
 import (
 	"bytes"
 	"encoding/base64"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"time"
@@ -54,7 +55,10 @@ type Entry struct {
 // Terms returns one page of the terms that q asks for. Pages that follow each other's Next neither repeat a term nor leave one
 // out, whatever is put meanwhile; a term that begins meanwhile is met only if its start is before that of the last one read.
 // Errors wrap ErrBadCursor or ErrBadRange where the query is wrong.
-func (s *Store) Terms(q Query) (Page, error) {
+func (s *Store) Terms(q Query) (Page, error) { return s.terms(q, nil) }
+
+// terms is Terms, as if the unwritten terms were put.
+func (s *Store) terms(q Query, unwritten batch) (Page, error) {
 	end, err := q.end()
 	if err != nil {
 		return Page{}, fmt.Errorf("history: read terms: %w", err)
@@ -64,8 +68,9 @@ func (s *Store) Terms(q Query) (Page, error) {
 	}
 	q.Limit = min(q.Limit, maxLimit)
 	var page Page
+	over := overlayOf(unwritten, end)
 	err = s.view(func(tx *bbolt.Tx) (err error) {
-		page, err = booksOf(tx).page(q, end, time.Now())
+		page, err = booksOf(tx).page(q, end, over, time.Now())
 		return err
 	})
 	if err != nil {
@@ -95,13 +100,13 @@ func (q Query) end() ([]byte, error) {
 	return end, nil
 }
 
-// page walks back from the key end.
-func (b books) page(q Query, end []byte, now time.Time) (Page, error) {
+// page walks back from the key end, through the bucket and what lies over it.
+func (b books) page(q Query, end []byte, over overlay, now time.Time) (Page, error) {
 	var page Page
 	var last []byte // the key of the last term that was looked at and is settled
-	c := b.terms.Cursor()
 	looked := 0
-	for k, v := seekBefore(c, end); k != nil; k, v = c.Prev() {
+	back := b.walkBack(end, over)
+	for k, v, unwritten := back.next(); k != nil; k, v, unwritten = back.next() {
 		if looked++; looked > maxLooked {
 			page.Next = base64.RawURLEncoding.EncodeToString(last)
 			break
@@ -111,7 +116,7 @@ func (b books) page(q Query, end []byte, now time.Time) (Page, error) {
 			return Page{}, errBadKey(k)
 		}
 		if q.names(parsed) {
-			t, err := decode(parsed, v)
+			t, err := termOf(parsed, v, unwritten)
 			if err != nil {
 				return Page{}, err
 			}
@@ -126,17 +131,6 @@ func (b books) page(q Query, end []byte, now time.Time) (Page, error) {
 		last = k
 	}
 	return page, nil
-}
-
-// seekBefore moves the cursor to the last key before end, or to the last of all when end is nil.
-func seekBefore(c *bbolt.Cursor, end []byte) (k, v []byte) {
-	if end == nil {
-		return c.Last()
-	}
-	if k, _ := c.Seek(end); k == nil {
-		return c.Last()
-	}
-	return c.Prev()
 }
 
 // names reports whether the names of a term are among those asked for.
@@ -155,28 +149,28 @@ func (q Query) covers(t lockwatch.Term, now time.Time) bool {
 	return q.From.IsZero() || end.After(q.From)
 }
 
-// OpenTerms returns the terms of the target that have no end, by their start.
-func (s *Store) OpenTerms(target string) ([]lockwatch.Term, error) {
-	var terms []lockwatch.Term
+// OpenTerms returns the terms that have no end, by target and start.
+func (s *Store) OpenTerms() ([]Entry, error) {
+	var entries []Entry
 	err := s.view(func(tx *bbolt.Tx) error {
-		b, prefix := booksOf(tx), appendName(nil, target)
-		c := b.open.Cursor()
-		for k, _ := c.Seek(prefix); bytes.HasPrefix(k, prefix); k, _ = c.Next() {
-			k := k[len(prefix):]
+		b := booksOf(tx)
+		return b.open.ForEach(func(k, _ []byte) error {
+			size, n := binary.Uvarint(k)
+			if n <= 0 || size > uint64(len(k)-n) {
+				return errBadKey(k)
+			}
+			k = k[n+int(size):]
 			parsed, ok := parseKey(k)
 			if !ok {
 				return errBadKey(k)
 			}
 			t, err := decode(parsed, b.terms.Get(k))
-			if err != nil {
-				return err
-			}
-			terms = append(terms, t)
-		}
-		return nil
+			entries = append(entries, Entry{Target: string(parsed.target), Term: t})
+			return err
+		})
 	})
 	if err != nil {
 		return nil, fmt.Errorf("history: read open terms of %s: %w", s.name, err)
 	}
-	return terms, nil
+	return entries, nil
 }

@@ -1,6 +1,7 @@
 package history
 
 import (
+	"fmt"
 	"log/slog"
 	"os"
 	"sync"
@@ -84,9 +85,25 @@ func OpenReadOnly(path string) (*Store, error) {
 	return s, nil
 }
 
+// closeTimeout bounds Close.
+const closeTimeout = time.Second
+
 // Close ends the use of the file, after the calls that are under way; those that come later return an error. A second Close
-// does nothing.
+// does nothing. Where a call does not end, since the disk hangs, Close returns an error after a second, and the file is closed when the call ends.
 func (s *Store) Close() error {
+	closed := make(chan error, 1)
+	go func() { closed <- s.close() }()
+	timer := time.NewTimer(closeTimeout)
+	defer timer.Stop()
+	select {
+	case err := <-closed:
+		return err
+	case <-timer.C:
+		return fmt.Errorf("history: close %s: a call has not ended after %v", s.name, closeTimeout)
+	}
+}
+
+func (s *Store) close() error {
 	s.writing.Lock()
 	defer s.writing.Unlock()
 	if s.damage.Load() != nil {

@@ -93,7 +93,7 @@ func (f *fleet) load(ctx context.Context) error {
 	}
 	for name, m := range next {
 		if f.members[name] != m {
-			f.start(ctx, m)
+			f.start(m)
 			f.logger.InfoContext(ctx, "watching", slog.String("target", name), slog.Int("locks", len(m.spec.target.Locks)))
 		}
 	}
@@ -127,14 +127,11 @@ func (f *fleet) prepare() (map[string]*member, error) {
 
 // start makes a watcher that goes on with the terms which the history has of the target, and runs it. Only now: the watcher that
 // it replaces has ended and tells of no further term.
-func (f *fleet) start(ctx context.Context, m *member) {
+func (f *fleet) start(m *member) {
 	name := m.spec.target.Name
-	open, err := f.recorder.OpenTerms(name)
-	if err != nil {
-		f.logger.ErrorContext(ctx, "the history cannot be read: terms that go on are taken for new ones", slog.String("target", name), slog.Any("error", err))
-	}
 	m.target = m.spec.apiTarget()
-	m.watcher, err = m.spec.watcher(f.opts, f.logger, open, func(s lockwatch.Snapshot) {
+	var err error
+	m.watcher, err = m.spec.watcher(f.opts, f.logger, f.recorder.OpenTerms(name), func(s lockwatch.Snapshot) {
 		f.recorder.Note(name, s)
 		f.events.Note(m.target, s)
 	})

@@ -55,7 +55,7 @@ func serve(ctx context.Context, opts options, stderr io.Writer) int {
 		printProblems(stderr, err)
 		return exitFailed
 	}
-	handler := newHandler(fleet, store, opts.lifecycle, logger)
+	handler := newHandler(fleet, recorder, opts.lifecycle, logger)
 	logger.InfoContext(ctx, "starting", slog.String("version", version.Info()))
 	ctx, cancel := context.WithCancel(ctx)
 	var background sync.WaitGroup
@@ -71,7 +71,7 @@ func serve(ctx context.Context, opts options, stderr io.Writer) int {
 	return exitOK
 }
 
-// runRecorder runs the recorder until the returned function is called, which waits for what it writes last.
+// runRecorder runs the recorder until the returned function is called, which waits some seconds for what it writes last.
 func runRecorder(recorder *history.Recorder) (stop func()) {
 	ctx, cancel := context.WithCancel(context.Background()) // it outlasts the watchers
 	done := make(chan struct{})
@@ -140,7 +140,7 @@ func listenAndServe(ctx context.Context, flags *web.FlagConfig, handler http.Han
 }
 
 // newHandler routes the exporter's paths.
-func newHandler(fleet *fleet, store *history.Store, lifecycle bool, logger *slog.Logger) http.Handler {
+func newHandler(fleet *fleet, terms api.History, lifecycle bool, logger *slog.Logger) http.Handler {
 	process := prometheus.NewRegistry()
 	process.MustRegister(
 		collectors.NewGoCollector(),
@@ -148,7 +148,7 @@ func newHandler(fleet *fleet, store *history.Store, lifecycle bool, logger *slog
 		versioncollector.NewCollector("leader_exporter"),
 	)
 	pages := api.New(api.Config{
-		Targets: fleet.targets, History: store, Events: fleet.events, Version: version.Version, Logger: logger,
+		Targets: fleet.targets, History: terms, Events: fleet.events, Version: version.Version, Logger: logger,
 	})
 	mux := http.NewServeMux()
 	for _, path := range []string{"/{$}", "/static/", "/api/"} {
