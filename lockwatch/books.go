@@ -74,10 +74,10 @@ func (b *books) enter(got answer, known bool, at time.Time, interval time.Durati
 	seen := make(map[book]bool)
 	for _, database := range got.databases {
 		for i, lock := range b.cfg.Locks {
-			if !lock.isIn(database) {
+			id := book{i, database.datname}
+			if !lock.isIn(database) && !b.follows(id, got.server) {
 				continue
 			}
-			id := book{i, database.datname}
 			seen[id] = true
 			delete(b.gone, id)
 			o := database.observations[i]
@@ -103,7 +103,7 @@ func (b *books) enterOne(id book, o observation, gap time.Duration) (changes []T
 	if t.asked && o.at.Sub(t.previous.at) > gap {
 		t.unanswered()
 	}
-	if patterns := b.cfg.Locks[id.lock].ExpectedApplicationNames; o.holder != nil && len(patterns) > 0 {
+	if patterns := b.cfg.Locks[id.lock].ExpectedApplicationNames; o.holder != nil && !o.vanished && len(patterns) > 0 {
 		o.holder.Foreign = !slices.ContainsFunc(patterns, func(pattern string) bool {
 			matched, _ := path.Match(pattern, o.holder.ApplicationName) // New has tried the pattern
 			return matched
@@ -135,6 +135,15 @@ func (b *books) enterUnseen(got answer, seen map[book]bool) (changes []Term) {
 		}
 	}
 	return changes
+}
+
+// follows reports whether the lock is known in a database of the server that may take no connections any more, or be a template now: sessions
+// that are in it go on.
+func (b *books) follows(id book, server Server) bool {
+	lock := b.cfg.Locks[id.lock]
+	return slices.Contains(lock.Databases, AllDatabases) && (b.terms[id] != nil || slices.ContainsFunc(b.away[id], func(term Term) bool {
+		return !term.isElsewhere(lock.Key, server)
+	}))
 }
 
 // isIn reports whether the lock is watched in the database.

@@ -27,11 +27,11 @@ WITH seen AS MATERIALIZED (
 	WHERE s.locktype = 'advisory'
 ), watched AS (
 	SELECT oid, datname, datname = current_database() AS own, datallowconn AND NOT datistemplate AS listed FROM pg_database
-	WHERE datname = current_database() OR $4 AND datallowconn AND NOT datistemplate OR datname = ANY($5::text[])
+	WHERE datname = current_database() OR $4 OR datname = ANY($5::text[])
 )
 SELECT clock_timestamp(), extract(epoch FROM clock_timestamp() - statement_timestamp())::float8, pg_is_in_recovery(), server.locks,
 	d.datname::text, d.own, d.listed, w.lock, w.pid, w.granted, w.exclusive,
-	a.backend_start, a.application_name, a.usename::text, host(a.client_addr),
+	a.pid IS NULL AND w.pid IS NOT NULL, a.backend_start, a.application_name, a.usename::text, host(a.client_addr),
 	extract(epoch FROM clock_timestamp() - a.state_change)::float8
 FROM (SELECT count(*) AS locks FROM seen) AS server
 	CROSS JOIN watched AS d
@@ -68,6 +68,7 @@ type row struct {
 	pid              *int32
 	granted          *bool
 	exclusive        *bool
+	vanished         bool // there is a session with the lock, but no row of it in pg_stat_activity
 	backendStart     *time.Time
 	applicationName  *string
 	usename          *string
@@ -131,7 +132,7 @@ func (c Config) pollArguments() []any {
 func scanRow(from pgx.CollectableRow) (row, error) {
 	var r row
 	err := from.Scan(&r.now, &r.spentSeconds, &r.inRecovery, &r.locks, &r.datname, &r.own, &r.listed, &r.lock, &r.pid, &r.granted,
-		&r.exclusive, &r.backendStart, &r.applicationName, &r.usename, &r.clientAddr, &r.heartbeatSeconds)
+		&r.exclusive, &r.vanished, &r.backendStart, &r.applicationName, &r.usename, &r.clientAddr, &r.heartbeatSeconds)
 	return r, err
 }
 
@@ -140,7 +141,7 @@ func digest(rows []row, locks int) answer {
 	first, last := rows[0], rows[len(rows)-1]
 	got := answer{
 		serverNow: first.now, inRecovery: first.inRecovery, locks: first.locks,
-		spent:     time.Duration(last.spentSeconds * float64(time.Second)),
+		spent:     max(0, time.Duration(last.spentSeconds*float64(time.Second))), // the clock may be set back meanwhile
 		databases: make(map[string]databaseAnswer),
 	}
 	type session struct {
@@ -169,7 +170,7 @@ func digest(rows []row, locks int) answer {
 			o.waiters++
 		}
 		if deref(r.exclusive) {
-			o.holder = holderOf(r)
+			o.holder, o.vanished = holderOf(r), r.vanished
 		}
 	}
 	return got
@@ -182,7 +183,7 @@ func holderOf(r row) *Holder {
 		Usename:         text(r.usename),
 		ClientAddr:      text(r.clientAddr),
 		BackendStart:    deref(r.backendStart),
-		Visible:         r.backendStart != nil,
+		Visible:         r.backendStart != nil || r.vanished,
 		HeartbeatAge:    -1,
 	}
 	if r.heartbeatSeconds != nil {

@@ -184,3 +184,34 @@ func TestTermEndsWithItsDatabase(t *testing.T) {
 		t.Errorf("term %+v", term)
 	}
 }
+
+// A database that takes no connections any more, or is a template now, is followed on, by a later watcher too where a term goes on in it; one
+// that was so from the start is not.
+func TestDatabaseIsFollowedAsLongAsItExists(t *testing.T) {
+	server := pgtest.Cluster(t, pgserver.Options{})
+	admin := connectAs(t, server.DSN("postgres"), "")
+	exec(t, admin, "CREATE DATABASE followed")
+	exec(t, connectAs(t, server.DSN("followed"), ""), takeLock)
+	cfg := lockwatch.Config{
+		ConnConfig:   func() (*pgx.ConnConfig, error) { return pgx.ParseConfig(server.DSN("postgres")) },
+		Locks:        []lockwatch.Lock{{Name: "leader", Key: lockkey.BackgroundLeader(), Databases: []string{lockwatch.AllDatabases}}},
+		PollInterval: pollInterval, MaxDutyCycle: 1,
+	}
+	w, _ := run(t, cfg)
+	s := await(t, w, "held", func(s lockwatch.Snapshot) bool { return exclusive(s, "leader", "followed") })
+	begun, _ := state(s, "leader", "followed")
+	for _, change := range []string{"ALLOW_CONNECTIONS false", "IS_TEMPLATE true"} {
+		exec(t, admin, "ALTER DATABASE followed "+change)
+		polled := w.Snapshot().PollDuration.Count
+		s = await(t, w, "two polls later", func(s lockwatch.Snapshot) bool { return s.PollDuration.Count > polled+2 })
+		if l, _ := state(s, "leader", "followed"); l.Term == nil || !l.Term.Holder.TermStart.Equal(begun.Term.Holder.TermStart) || l.Terms != 1 || len(s.Locks) != 2 {
+			t.Errorf("after %s: %+v of %d locks, want the term of %v to go on, and no template beside it", change, l, len(s.Locks), begun.Term)
+		}
+	}
+	cfg.Resume = []lockwatch.Term{*begun.Term}
+	again, _ := run(t, cfg)
+	s = await(t, again, "up", func(s lockwatch.Snapshot) bool { return s.Up })
+	if l, _ := state(s, "leader", "followed"); l.Term == nil || !l.Term.Holder.TermStart.Equal(begun.Term.Holder.TermStart) {
+		t.Errorf("resumed: %+v, want the term of %v to go on", l, begun.Term)
+	}
+}

@@ -94,7 +94,8 @@ type Holder struct {
 	HeartbeatAge time.Duration
 	// Foreign is whether the lock has ExpectedApplicationNames and ApplicationName matches none of them.
 	Foreign bool
-	// Visible is whether the role sees more than the pid (pg_read_all_stats, or the holder's own role).
+	// Visible is whether the role sees more than the pid (pg_read_all_stats, or the holder's own role). A backend that ended while the poll read
+	// shows nothing to anybody: it is as it was before, and a new one is neither invisible nor Foreign.
 	Visible bool
 }
 

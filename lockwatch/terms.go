@@ -16,6 +16,7 @@ type observation struct {
 	holders   int
 	waiters   int
 	holder    *Holder // without TermStart
+	vanished  bool    // the holder's backend had ended when pg_stat_activity was read: of the holder, the pid alone is known
 }
 
 // terms keeps the books of one lock over the polls.
@@ -116,6 +117,9 @@ func (t *terms) begin(o *observation) Term {
 		t.ended = time.Time{}
 	}
 	o.holder.TermStart = o.serverNow
+	if t.seen.After(o.serverNow) {
+		t.seen = time.Time{} // the server's clock was set back, and says nothing of then
+	}
 	t.state.Term = &Term{
 		Datname: t.state.Datname, Lock: t.state.Lock, Key: t.key, Server: o.server, Holder: *o.holder, After: t.seen, LastSeen: o.serverNow,
 	}
@@ -125,6 +129,11 @@ func (t *terms) begin(o *observation) Term {
 
 // goOn notes that the term was seen again. Snapshots share what they have of it, so this is another one.
 func (t *terms) goOn(next Term, o *observation) {
+	if o.vanished {
+		known := next.Holder
+		known.HeartbeatAge = o.holder.HeartbeatAge
+		o.holder = &known
+	}
 	o.holder.TermStart = next.Holder.TermStart
 	next.Holder, next.Key, next.Server = *o.holder, t.key, o.server
 	if o.asked.After(next.LastSeen) {

@@ -2,6 +2,7 @@ package lockwatch
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"strings"
 	"testing"
 	"time"
@@ -121,6 +122,70 @@ func TestTermsTellOfTheirMoments(t *testing.T) {
 		}
 		if tc.resumed != nil && state.Terms == 0 && state.Known && state.Holder != nil {
 			t.Errorf("%s: a term is held and none was counted", name)
+		}
+	}
+}
+
+// A backend that ended while the poll read takes nothing of what is known of it away, and is judged in nothing.
+func TestVanishedBackendIsNotJudged(t *testing.T) {
+	lock, pid, yes := int64(1), int32(7), true
+	name, role, addr, start, idle := "api-1", "api", "10.0.0.7", time.Unix(10, 0), 1.0
+	there := row{
+		datname: "db", own: true, lock: &lock, pid: &pid, granted: &yes, exclusive: &yes,
+		backendStart: &start, applicationName: &name, usename: &role, clientAddr: &addr, heartbeatSeconds: &idle,
+	}
+	vanished := row{datname: "db", own: true, lock: &lock, pid: &pid, granted: &yes, exclusive: &yes, vanished: true}
+	play := func(rows ...row) LockState {
+		b := newBooks(Config{Locks: []Lock{{Name: "lock", Key: lockkey.BackgroundLeader(), ExpectedApplicationNames: []string{"api-2"}}}}.withDefaults())
+		for i, r := range rows {
+			got := digest([]row{r}, 1)
+			got.serverNow = storyBegin().Add(time.Duration(i) * time.Second)
+			b.enter(got, true, got.serverNow, time.Second)
+		}
+		return b.states()[0]
+	}
+	want := play(there).Term.Holder
+	want.HeartbeatAge = -1
+	after := play(there, vanished)
+	if after.Term.Holder != want || *after.Holder != want || !want.Foreign || !want.Visible || after.Terms != 1 {
+		t.Errorf("holder %+v, term of %+v; want %+v", after.Holder, after.Term.Holder, want)
+	}
+	if alone := play(vanished).Holder; alone.PID != 7 || alone.Foreign || !alone.Visible || alone.HeartbeatAge >= 0 {
+		t.Errorf("seen only as it ends: %+v, want neither foreign nor invisible", alone)
+	}
+	blind := there
+	blind.backendStart, blind.clientAddr, blind.heartbeatSeconds = nil, nil, nil
+	if hidden := play(there, blind).Holder; hidden.Visible || !hidden.Foreign || hidden.ClientAddr != "" {
+		t.Errorf("hidden: %+v, want what the role can see", hidden)
+	}
+}
+
+// Whatever the server's clock does, the bounds of a term are in their order.
+func TestBoundsAreOrderedWhateverTheClockDoes(t *testing.T) {
+	random := rand.New(rand.NewPCG(3, 4))
+	for range 500 {
+		b := newBooks(Config{Locks: []Lock{{Name: "lock", Key: lockkey.BackgroundLeader()}}}.withDefaults())
+		at, clock := time.Now(), storyBegin()
+		for range 20 {
+			at, clock = at.Add(time.Second), clock.Add(time.Duration(random.IntN(9)-3)*time.Second)
+			var holder *Holder
+			if pid := random.IntN(3); pid > 0 {
+				holder = backend(uint32(pid), pid)
+			}
+			got := of("db", clock, holder)
+			got.spent = time.Duration(random.IntN(3)) * time.Second
+			changes := b.enter(got, random.IntN(5) > 0, at, time.Second)
+			for _, state := range b.states() {
+				if state.Term != nil {
+					changes = append(changes, *state.Term)
+				}
+			}
+			for _, term := range changes {
+				start := term.Holder.TermStart
+				if term.After.After(start) || start.After(term.LastSeen) || !term.End.IsZero() && term.LastSeen.After(term.End) {
+					t.Fatalf("a term of %s", moments(term))
+				}
+			}
 		}
 	}
 }

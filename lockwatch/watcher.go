@@ -22,7 +22,8 @@ const (
 	DefaultMaxDutyCycle = 0.02
 )
 
-// AllDatabases among the Databases of a Lock stands for every database of the server that takes connections and is no template.
+// AllDatabases among the Databases of a Lock stands for every database of the server that takes connections and is no template. One in which the
+// lock was followed once stays among them as long as it exists.
 const AllDatabases = "*"
 
 // Lock is an advisory lock under the name by which it is reported.

@@ -2,8 +2,10 @@ package lockwatch_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -374,6 +376,36 @@ func TestHotStandbyTellsNothingOfLocks(t *testing.T) {
 		t.Fatal(err)
 	}
 	await(t, w, "held", func(s lockwatch.Snapshot) bool { return isHeld(s) && !s.InRecovery })
+}
+
+// After a poll that took many intervals the next comes at once, and then one an interval: what was missed is not made up for.
+func TestPollsThatWereMissedAreNotMadeUpFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		begin := time.Now()
+		var at []time.Duration
+		w, err := lockwatch.New(lockwatch.Config{
+			ConnConfig: func() (*pgx.ConnConfig, error) {
+				if at = append(at, time.Since(begin)); len(at) == 2 {
+					time.Sleep(10*time.Second + time.Millisecond)
+				}
+				return nil, errors.New("no")
+			},
+			Locks:  []lockwatch.Lock{{Name: "background-leader", Key: lockkey.BackgroundLeader()}},
+			Logger: slog.New(slog.DiscardHandler),
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 14*time.Second)
+		defer cancel()
+		if err := w.Run(ctx); err != nil {
+			t.Fatal(err)
+		}
+		const late = 11*time.Second + time.Millisecond
+		if want := []time.Duration{0, time.Second, late, late + time.Second, late + 2*time.Second}; !slices.Equal(at, want) {
+			t.Errorf("polls at %v, want %v", at, want)
+		}
+	})
 }
 
 // A server older than 14 is refused by its name, before it is asked anything.
