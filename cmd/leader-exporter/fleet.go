@@ -81,26 +81,41 @@ func (f *fleet) load(ctx context.Context) error {
 		f.reloaded.Set(0)
 		return err
 	}
-	for name, m := range f.members {
+	before := f.members
+	// What a watcher saw last is noted when it has ended: only then its successor can be told where to go on.
+	for name, m := range before {
 		if next[name] != m {
 			m.stop()
-			<-m.ended
 		}
-		if next[name] == nil {
-			f.recorder.Forget(name)
-			f.events.Remove(name)
+	}
+	for name, m := range before {
+		if next[name] != m {
+			<-m.ended
 		}
 	}
 	for name, m := range next {
-		if f.members[name] != m {
-			f.start(m)
-			f.logger.InfoContext(ctx, "watching", slog.String("target", name), slog.Int("locks", len(m.spec.target.Locks)))
+		if before[name] != m {
+			f.prepareWatcher(m)
 		}
 	}
 	f.members = next
 	f.reloaded.Set(1)
 	f.reloadedAt.SetToCurrentTime()
 	f.publish()
+	// Only now the event of a removed target, since whoever reads it and asks, or whoever begins to read after it, is to find the target gone; and only
+	// now events of new ones, since a reader that begins after them takes the present state from the targets.
+	for name := range before {
+		if next[name] == nil {
+			f.recorder.Forget(name)
+			f.events.Remove(name)
+		}
+	}
+	for name, m := range next {
+		if before[name] != m {
+			f.logger.InfoContext(ctx, "watching", slog.String("target", name), slog.Int("locks", len(m.spec.target.Locks)))
+			m.run()
+		}
+	}
 	return nil
 }
 
@@ -125,9 +140,9 @@ func (f *fleet) prepare() (map[string]*member, error) {
 	return next, nil
 }
 
-// start makes a watcher that goes on with the terms which the history has of the target, and runs it. Only now: the watcher that
-// it replaces has ended and tells of no further term.
-func (f *fleet) start(m *member) {
+// prepareWatcher makes a watcher that goes on with the terms which the history has of the target. The one that it replaces has ended and tells
+// of no further term.
+func (f *fleet) prepareWatcher(m *member) {
 	name := m.spec.target.Name
 	m.target = m.spec.apiTarget()
 	var err error
@@ -139,7 +154,6 @@ func (f *fleet) start(m *member) {
 		panic(err) // prepare has made one of the same spec
 	}
 	m.target.Source = m.watcher
-	m.run()
 }
 
 // run starts the member's watcher.
