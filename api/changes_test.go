@@ -13,7 +13,7 @@ import (
 func TestChangesLeaveOutWhatGrowsByItself(t *testing.T) {
 	var c api.Changes
 	age, older := 1.0, 2.0
-	lock := api.Lock{Target: "one", Lock: "leader", Datname: "db", Verdict: api.Held, Holders: 1, Holder: &api.Holder{PID: 7, HeartbeatAgeSeconds: &age}}
+	lock := api.Lock{Target: "one", Lock: "leader", Datname: "db", Verdict: api.Held, Holder: &api.Holder{PID: 7, HeartbeatAgeSeconds: &age}}
 	if got, _ := c.Of("one", []api.Lock{lock}); len(got) != 1 {
 		t.Errorf("the first time: %v", got)
 	}

@@ -106,8 +106,8 @@ type TargetAnswer struct {
 	Error               string            `json:"error,omitempty"`
 	At                  *time.Time        `json:"at,omitempty"`           // the last poll's end, by the exporter's clock
 	LastSuccess         *time.Time        `json:"last_success,omitempty"` // the last answered poll's end, likewise
-	InRecovery          bool              `json:"in_recovery"`
-	ServerLocks         int64             `json:"server_locks"` // rows of pg_locks, as of the last answered poll
+	InRecovery          *bool             `json:"in_recovery,omitempty"`  // as of the last answered poll; nil before the first, as ServerLocks
+	ServerLocks         *int64            `json:"server_locks,omitempty"` // rows of pg_locks
 	PollIntervalSeconds float64           `json:"poll_interval_seconds"`
 }
 
@@ -128,10 +128,14 @@ func (h *handler) locks(w http.ResponseWriter, r *http.Request) {
 		if !s.Fresh(now) {
 			why = whyUnknown(s, now)
 		}
-		answer.Targets = append(answer.Targets, TargetAnswer{
+		about := TargetAnswer{
 			Target: target.Name, Labels: target.Labels, Up: s.Fresh(now), Error: why, At: known(s.At), LastSuccess: known(s.LastSuccess),
-			InRecovery: s.InRecovery, ServerLocks: s.ServerLocks, PollIntervalSeconds: s.Interval.Seconds(),
-		})
+			PollIntervalSeconds: s.Interval.Seconds(),
+		}
+		if !s.LastSuccess.IsZero() {
+			about.InRecovery, about.ServerLocks = &s.InRecovery, &s.ServerLocks
+		}
+		answer.Targets = append(answer.Targets, about)
 		for _, lock := range target.LocksOf(s, now) {
 			if matches(names.Get("datname"), lock.Datname) && matches(names.Get("lock"), lock.Lock) {
 				answer.Locks = append(answer.Locks, lock)

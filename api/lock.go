@@ -27,19 +27,20 @@ type Lock struct {
 	Lock    string            `json:"lock"`
 	Key     string            `json:"key"`
 	Verdict Verdict           `json:"verdict"`
-	Holders int               `json:"holders"`
-	Waiters int               `json:"waiters"`
+	Holders *int              `json:"holders,omitempty"` // nil while it is unknown, as Waiters
+	Waiters *int              `json:"waiters,omitempty"`
 	Holder  *Holder           `json:"holder,omitempty"`
 	Error   string            `json:"error,omitempty"`
 	At      *time.Time        `json:"at,omitempty"` // the poll's end, by the exporter's clock
 }
 
-// Holder is the exclusive holder; what the role cannot see is left out. Its times are of the server's clock.
+// Holder is the exclusive holder. Its times are of the server's clock.
 type Holder struct {
 	PID                 uint32     `json:"pid"`
-	ApplicationName     string     `json:"application_name"`
-	Usename             string     `json:"usename"`
-	ClientAddr          string     `json:"client_addr"`
+	Visible             bool       `json:"visible"`                    // the role sees more than the pid; else that is nil
+	ApplicationName     *string    `json:"application_name,omitempty"` // may be empty
+	Usename             *string    `json:"usename,omitempty"`
+	ClientAddr          *string    `json:"client_addr,omitempty"` // empty on a unix socket
 	BackendStart        *time.Time `json:"backend_start,omitempty"`
 	TermStart           *time.Time `json:"term_start,omitempty"`
 	HeartbeatAgeSeconds *float64   `json:"heartbeat_age_seconds,omitempty"`
@@ -112,14 +113,15 @@ func (t Target) unknown(s lockwatch.Snapshot, lock lockwatch.Lock, datname, why 
 func (t Target) known(s lockwatch.Snapshot, lock lockwatch.Lock, state lockwatch.LockState) Lock {
 	found := Lock{
 		Target: t.Name, Labels: t.Labels, Datname: state.Datname, Lock: lock.Name, Key: lock.Key.String(),
-		Holders: state.Holders, Waiters: state.Waiters, At: known(s.At),
+		Holders: &state.Holders, Waiters: &state.Waiters, At: known(s.At),
 	}
 	if holder := state.Holder; holder != nil {
 		found.Holder = &Holder{
 			PID:             holder.PID,
-			ApplicationName: holder.ApplicationName,
-			Usename:         holder.Usename,
-			ClientAddr:      holder.ClientAddr,
+			Visible:         holder.Visible,
+			ApplicationName: seen(*holder, holder.ApplicationName),
+			Usename:         seen(*holder, holder.Usename),
+			ClientAddr:      seen(*holder, holder.ClientAddr),
 			BackendStart:    known(holder.BackendStart),
 			TermStart:       known(holder.TermStart),
 			Foreign:         holder.Foreign,
@@ -140,6 +142,22 @@ func (t Target) known(s lockwatch.Snapshot, lock lockwatch.Lock, state lockwatch
 	return found
 }
 
+// seen returns a detail of the holder, or nil where the role cannot see it.
+func seen(h lockwatch.Holder, detail string) *string {
+	if !h.Visible {
+		return nil
+	}
+	return &detail
+}
+
+// valueOf returns what p points to, or the zero value.
+func valueOf[T any](p *T) (value T) {
+	if p != nil {
+		value = *p
+	}
+	return value
+}
+
 // known returns the time in UTC, or nil for a zero one.
 func known(t time.Time) *time.Time {
 	if t.IsZero() {
@@ -156,7 +174,7 @@ func (l Lock) String() string {
 	case l.Verdict == Unknown:
 		return name + ": unknown: " + l.Error
 	case l.Verdict == Multiple:
-		return fmt.Sprintf("%s: held by %d sessions", name, l.Holders)
+		return fmt.Sprintf("%s: held by %d sessions", name, valueOf(l.Holders))
 	case l.Holder == nil:
 		return name + ": held by nobody"
 	default:
@@ -167,9 +185,12 @@ func (l Lock) String() string {
 // String says in words which backend it is.
 func (h Holder) String() string {
 	who := fmt.Sprintf("backend %d", h.PID)
-	for _, detail := range []string{h.ApplicationName, h.Usename, h.ClientAddr} {
-		if detail != "" {
-			who += ", " + detail
+	if !h.Visible {
+		return who + ", of which the role sees no more"
+	}
+	for _, detail := range []*string{h.ApplicationName, h.Usename, h.ClientAddr} {
+		if valueOf(detail) != "" {
+			who += ", " + *detail
 		}
 	}
 	if h.BackendStart != nil {

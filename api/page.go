@@ -150,7 +150,7 @@ func (l *lockRow) add(t Term, now time.Time, span time.Duration) {
 	begin := now.Add(-span)
 	at := func(t time.Time) float64 { return min(1000, max(0, 1000*t.Sub(begin).Seconds()/span.Seconds())) }
 	from, to := at(t.Start), at(t.LastSeen)
-	l.Bars = append(l.Bars, bar{X: from, Width: max(to-from, 1), Title: fmt.Sprintf("backend %d %s, %s to %s", t.PID, t.ApplicationName, clock(t.Start), endOf(t))})
+	l.Bars = append(l.Bars, bar{X: from, Width: max(to-from, 1), Title: fmt.Sprintf("backend %d %s, %s to %s", t.PID, valueOf(t.ApplicationName), clock(t.Start), endOf(t))})
 }
 
 // endOf says until when a term lasted.
@@ -196,6 +196,6 @@ func seconds(s float64) string { return fmt.Sprintf("%.1f s", s) }
 // newPageTemplate reads the template, which is part of the program.
 func newPageTemplate() *template.Template {
 	return template.Must(template.New("page.html").Funcs(template.FuncMap{
-		"ago": ago, "clock": clock, "endOf": endOf, "seconds": seconds,
+		"ago": ago, "clock": clock, "endOf": endOf, "seconds": seconds, "text": valueOf[string], "number": valueOf[int],
 	}).ParseFS(files, "page.html"))
 }

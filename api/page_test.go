@@ -57,7 +57,8 @@ func TestStatusPageSaysWhoLeads(t *testing.T) {
 			t.Errorf("%s: %q, want %q", header, value, want)
 		}
 	}
-	if policy := response.Header().Get("Content-Security-Policy"); !strings.HasPrefix(policy, "default-src 'none'; ") || strings.Contains(policy, "unsafe") {
+	if policy := response.Header().Get("Content-Security-Policy"); !strings.HasPrefix(policy, "default-src 'none'; ") || !strings.Contains(policy, "; frame-ancestors 'none'") ||
+		strings.Contains(policy, "unsafe") {
 		t.Errorf("Content-Security-Policy %q", policy)
 	}
 }

@@ -14,9 +14,10 @@ type Term struct {
 	Datname         string     `json:"datname"`
 	Lock            string     `json:"lock"`
 	PID             uint32     `json:"pid"`
-	ApplicationName string     `json:"application_name"`
-	Usename         string     `json:"usename"`
-	ClientAddr      string     `json:"client_addr"`
+	Visible         bool       `json:"visible"` // as those of Holder
+	ApplicationName *string    `json:"application_name,omitempty"`
+	Usename         *string    `json:"usename,omitempty"`
+	ClientAddr      *string    `json:"client_addr,omitempty"`
 	BackendStart    *time.Time `json:"backend_start,omitempty"`
 
 	StartedAfter *time.Time `json:"started_after,omitempty"` // the last poll that did not show it yet
@@ -28,7 +29,8 @@ type Term struct {
 func termOf(e history.Entry) Term {
 	return Term{
 		Target: e.Target, Datname: e.Datname, Lock: e.Lock,
-		PID: e.Holder.PID, ApplicationName: e.Holder.ApplicationName, Usename: e.Holder.Usename, ClientAddr: e.Holder.ClientAddr,
+		PID: e.Holder.PID, Visible: e.Holder.Visible, ApplicationName: seen(e.Holder, e.Holder.ApplicationName),
+		Usename: seen(e.Holder, e.Holder.Usename), ClientAddr: seen(e.Holder, e.Holder.ClientAddr),
 		BackendStart: known(e.Holder.BackendStart),
 		StartedAfter: known(e.After), Start: e.Holder.TermStart.UTC(), LastSeen: e.LastSeen.UTC(), End: known(e.End),
 	}

@@ -195,7 +195,7 @@ func (d *demo) requireValue(t *testing.T, where string, moment time.Time, value 
 // requireHolder fails unless all panels name the holder of the term.
 func (d *demo) requireHolder(t *testing.T, term api.Term, moment time.Time) {
 	t.Helper()
-	name, start := term.ApplicationName, float64(term.Start.UnixMicro())/1000
+	name, start := *term.ApplicationName, float64(term.Start.UnixMicro())/1000
 	for _, r := range d.ask(t, "deployment.json: Who leads: A", moment) {
 		leads := r.Metric["instance"] == d.replicas[name]
 		if leads != (r.Value.value == 1) {
@@ -206,7 +206,7 @@ func (d *demo) requireHolder(t *testing.T, term api.Term, moment time.Time) {
 	d.requireValue(t, "deployment.json: Who holds the lock: A", moment, 1, "application_name", name)
 	d.requireValue(t, "deployment.json: Claims against lock: A", moment, 1)
 	d.requireValue(t, "deployment.json: Claims against lock: B", moment, 1)
-	d.requireValue(t, "deployment.json: Present term: A", moment, start, "application_name", name, "usename", term.Usename, "datname", term.Datname)
+	d.requireValue(t, "deployment.json: Present term: A", moment, start, "application_name", name, "usename", *term.Usename, "datname", term.Datname)
 	d.requireValue(t, "deployment.json: Present term: B", moment, float64(term.PID))
 	d.requireValue(t, "deployment.json: New leader", moment, start, "application_name", name)
 	d.requireValue(t, "fleet.json: Deployments: B", moment, 1)
@@ -261,7 +261,7 @@ func (d *demo) requireCounts(t *testing.T, terms []api.Term, from, to time.Time)
 func holders(terms []api.Term) []string {
 	var names []string
 	for _, term := range terms {
-		names = append(names, term.ApplicationName)
+		names = append(names, *term.ApplicationName)
 	}
 	return names
 }

@@ -103,6 +103,14 @@ func printRow(table io.Writer, lock api.Lock) {
 	if holder.HeartbeatAgeSeconds != nil {
 		age = time.Duration(*holder.HeartbeatAgeSeconds * float64(time.Second)).Round(time.Millisecond).String()
 	}
-	fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%d\n", lock.Target, cmp.Or(lock.Datname, "-"), lock.Lock, lock.Key, lock.Verdict, pid,
-		cmp.Or(holder.ApplicationName, "-"), cmp.Or(holder.Usename, "-"), cmp.Or(holder.ClientAddr, "-"), start, age, lock.Waiters)
+	fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", lock.Target, cmp.Or(lock.Datname, "-"), lock.Lock, lock.Key, lock.Verdict, pid,
+		orDash(holder.ApplicationName), orDash(holder.Usename), orDash(holder.ClientAddr), start, age, orDash(lock.Waiters))
+}
+
+// orDash writes a cell of a table: a dash for what is not known, or empty.
+func orDash[T any](value *T) string {
+	if value == nil {
+		return "-"
+	}
+	return cmp.Or(fmt.Sprint(*value), "-")
 }

@@ -242,6 +242,6 @@ func printTerm(table io.Writer, t api.Term) error {
 		end, lasted = t.End.UTC().Format(form), t.End.Sub(t.Start)
 	}
 	_, err := fmt.Fprintf(table, "%s\t%s\t%v\t%s\t%s\t%s\t%d\t%s\t%s\t%s\n", t.Start.UTC().Format(form), end, lasted.Round(time.Millisecond),
-		t.Target, t.Datname, t.Lock, t.PID, cmp.Or(t.ApplicationName, "-"), cmp.Or(t.Usename, "-"), cmp.Or(t.ClientAddr, "-"))
+		t.Target, t.Datname, t.Lock, t.PID, orDash(t.ApplicationName), orDash(t.Usename), orDash(t.ClientAddr))
 	return err
 }

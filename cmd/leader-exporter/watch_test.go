@@ -16,7 +16,7 @@ import (
 // unknown, not free; and nothing is told twice.
 func TestWatchTellsOfTheEndOfAnOutage(t *testing.T) {
 	target := api.Target{Name: "one", Locks: []lockwatch.Lock{{Name: "leader", Key: lockkey.BackgroundLeader(), Databases: []string{"a", "b"}}}}
-	held := lockwatch.LockState{Lock: "leader", Datname: "a", Known: true, Holders: 1, Holder: &lockwatch.Holder{PID: 7}}
+	held := lockwatch.LockState{Lock: "leader", Datname: "a", Known: true, Holders: 1, Holder: &lockwatch.Holder{PID: 7, Visible: true}}
 	free := lockwatch.LockState{Lock: "leader", Datname: "b", Known: true}
 	dropped := lockwatch.LockState{Lock: "leader", Datname: "b"}
 	var lines strings.Builder
