@@ -69,11 +69,12 @@ func NewEvents(logger *slog.Logger) *Events {
 
 // Note tells the readers what a new snapshot of the target changes. It never waits for them.
 func (e *Events) Note(target Target, s lockwatch.Snapshot) {
-	locks := target.LocksOf(s, time.Now())
+	locks, now := target.LocksOf(s, time.Now()), make(present)
+	now.add(target, s)
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	for _, term := range s.Changes {
-		e.publishLocked(event{name: eventTerm, target: target.Name, datname: term.Datname, lock: term.Lock}, termOf(history.Entry{Target: target.Name, Term: term}))
+		e.publishLocked(event{name: eventTerm, target: target.Name, datname: term.Datname, lock: term.Lock}, now.termOf(history.Entry{Target: target.Name, Term: term}))
 	}
 	changed, removed := e.changes.Of(target.Name, locks)
 	for _, lock := range changed {

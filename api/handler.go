@@ -170,11 +170,7 @@ func (h *handler) terms(w http.ResponseWriter, r *http.Request) {
 		fail(w, http.StatusInternalServerError, errors.New("the history cannot be read; the log says why"))
 		return
 	}
-	live := ongoingOf(h.cfg.Targets())
-	for i, entry := range page.Terms {
-		page.Terms[i] = live.refresh(entry)
-	}
-	respond(w, TermsOf(page))
+	respond(w, TermsOf(page, h.cfg.Targets()))
 }
 
 // termsQuery reads the parameters of /api/v1/terms.

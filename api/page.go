@@ -135,11 +135,7 @@ func (h *handler) pageTerms(targets []Target, since time.Time) (terms []Term, mo
 	if err != nil {
 		return nil, false, err
 	}
-	live := ongoingOf(targets)
-	for _, entry := range read.Terms {
-		terms = append(terms, termOf(live.refresh(entry)))
-	}
-	return terms, read.Next != "", nil
+	return TermsOf(read, targets).Terms, read.Next != "", nil
 }
 
 // add enters a term into the table, as long as that has room, and into the timeline.
@@ -156,8 +152,10 @@ func (l *lockRow) add(t Term, now time.Time, span time.Duration) {
 // endOf says until when a term lasted.
 func endOf(t Term) string {
 	switch {
-	case t.End == nil:
+	case t.Ongoing:
 		return "now, last seen " + clock(t.LastSeen)
+	case t.End == nil:
+		return "last seen " + clock(t.LastSeen) + ", end not known"
 	case t.End.Sub(t.LastSeen) < 10*time.Second:
 		return clock(*t.End)
 	default:

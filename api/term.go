@@ -1,6 +1,7 @@
 package api
 
 import (
+	"slices"
 	"time"
 
 	"github.com/plexsphere/leader-exporter/history"
@@ -23,7 +24,8 @@ type Term struct {
 	StartedAfter *time.Time `json:"started_after,omitempty"` // the last poll that did not show it yet
 	Start        time.Time  `json:"start"`                   // the first poll that showed it
 	LastSeen     time.Time  `json:"last_seen"`               // the last poll that showed it
-	End          *time.Time `json:"end,omitempty"`           // the first answered poll that did not; none while it goes on
+	End          *time.Time `json:"end,omitempty"`           // the first answered poll that did not; nil while it goes on, and when nobody has seen it end
+	Ongoing      bool       `json:"ongoing"`                 // it is the present term of a watched lock, as of the last poll that told of it
 }
 
 func termOf(e history.Entry) Term {
@@ -36,44 +38,56 @@ func termOf(e history.Entry) Term {
 	}
 }
 
-// TermsOf turns a page of the history into an answer.
-func TermsOf(page history.Page) TermsAnswer {
+// TermsOf turns a page of the history into an answer, with what the last polls of the targets know of its terms. Without targets, none of the terms
+// is known to go on.
+func TermsOf(page history.Page, targets []Target) TermsAnswer {
+	present := presentTerms(targets)
 	answer := TermsAnswer{Terms: []Term{}, Next: page.Next}
 	for _, entry := range page.Terms {
-		answer.Terms = append(answer.Terms, termOf(entry))
+		answer.Terms = append(answer.Terms, present.termOf(entry))
 	}
 	return answer
 }
 
-// ongoing are the terms that the targets' last polls showed, by which the history, which is behind, is brought up to date.
-type ongoing map[ongoingKey]lockwatch.Term
+// present are the terms of watched locks that the targets' last polls know to go on.
+type present map[presentKey]lockwatch.Term
 
-type ongoingKey struct {
+type presentKey struct {
 	target, datname, lock string
 	pid                   uint32
 	start                 int64
 }
 
-func ongoingOf(targets []Target) ongoing {
-	terms := make(ongoing)
+func presentTerms(targets []Target) present {
+	terms := make(present)
 	for _, target := range targets {
-		for _, lock := range target.Source.Snapshot().Locks {
-			if lock.Term != nil {
-				terms[keyOf(target.Name, *lock.Term)] = *lock.Term
-			}
-		}
+		terms.add(target, target.Source.Snapshot())
 	}
 	return terms
 }
 
-func keyOf(target string, t lockwatch.Term) ongoingKey {
-	return ongoingKey{target, t.Datname, t.Lock, t.Holder.PID, t.Holder.TermStart.UnixNano()}
+// add adds the terms that the snapshot of the target has of its locks.
+func (p present) add(target Target, s lockwatch.Snapshot) {
+	for _, state := range s.Locks {
+		watched := slices.ContainsFunc(target.Locks, func(lock lockwatch.Lock) bool { return lock.Name == state.Lock })
+		if watched && state.Term != nil {
+			p[keyOf(target.Name, *state.Term)] = *state.Term
+		}
+	}
 }
 
-// refresh returns the term as it was last seen, where that is later than what the history has of it.
-func (o ongoing) refresh(e history.Entry) history.Entry {
-	if live, ok := o[keyOf(e.Target, e.Term)]; ok && e.End.IsZero() && live.LastSeen.After(e.LastSeen) {
+func keyOf(target string, t lockwatch.Term) presentKey {
+	return presentKey{target, t.Datname, t.Lock, t.Holder.PID, t.Holder.TermStart.UnixNano()}
+}
+
+// termOf returns the term as it was last seen, which may be later than what the history, which is behind, has of it.
+func (p present) termOf(e history.Entry) Term {
+	live, ongoing := p[keyOf(e.Target, e.Term)]
+	ongoing = ongoing && e.End.IsZero()
+	if ongoing && live.LastSeen.After(e.LastSeen) {
 		e.Term = live
 	}
-	return e
+	term := termOf(e)
+	term.Ongoing = ongoing
+	return term
 }

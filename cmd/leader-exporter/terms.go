@@ -106,7 +106,7 @@ func (o termsOptions) source(file string) (read termsSource, closeSource func() 
 		}
 		return func(_ context.Context, q history.Query) (api.TermsAnswer, error) {
 			page, err := store.Terms(q)
-			return api.TermsOf(page), err
+			return api.TermsOf(page, nil), err // nobody watches here
 		}, store.Close, nil
 	}
 	base, err := o.address()
@@ -237,8 +237,11 @@ func (o termsOptions) print(ctx context.Context, stdout io.Writer, read termsSou
 // printTerm writes a line of the table.
 func printTerm(table io.Writer, t api.Term) error {
 	const form = "2006-01-02T15:04:05.000Z"
-	end, lasted := "goes on", t.LastSeen.Sub(t.Start)
-	if t.End != nil {
+	end, lasted := "not known", t.LastSeen.Sub(t.Start)
+	switch {
+	case t.Ongoing:
+		end = "goes on"
+	case t.End != nil:
 		end, lasted = t.End.UTC().Format(form), t.End.Sub(t.Start)
 	}
 	_, err := fmt.Fprintf(table, "%s\t%s\t%v\t%s\t%s\t%s\t%d\t%s\t%s\t%s\n", t.Start.UTC().Format(form), end, lasted.Round(time.Millisecond),
