@@ -32,6 +32,12 @@ const pagePolicy = "default-src 'none'; style-src 'self'; script-src 'self'; con
 // shownTerms is how many terms the table of a lock has.
 const shownTerms = 10
 
+// The locks of a page share what it reads of the history; each of them gets shownTerms and one read at the least.
+const (
+	pageTerms = 10_000
+	pageReads = 20 // each looks at no more than 10,000 terms
+)
+
 // page is what the template shows.
 type page struct {
 	Version string
@@ -41,7 +47,6 @@ type page struct {
 	Counts  []count
 	Locks   []lockRow
 	Error   string // why there are no terms
-	Cut     bool   // there are older terms in the range
 }
 
 // count is how many locks have a verdict.
@@ -54,7 +59,8 @@ type count struct {
 type lockRow struct {
 	Lock
 	Terms []Term // newest first, no more than shownTerms
-	Bars  []bar  // of all terms in the range
+	Bars  []bar  // of all terms in the range, or of the newest
+	Cut   bool   // there may be older terms in the range
 }
 
 // bar is a term on the timeline, in thousandths of its length.
@@ -99,28 +105,24 @@ func pageRange(raw string) (time.Duration, error) {
 	return span, nil
 }
 
-// page gathers what is shown, from snapshots and from one read of the history.
+// page gathers what is shown, from snapshots and from the history.
 func (h *handler) page(r *http.Request, span time.Duration) page {
 	now := time.Now()
 	p := page{Version: h.cfg.Version, Now: now.UTC(), Range: shortDuration(span), Ranges: ranges()}
 	targets := h.cfg.Targets()
-	terms, more, err := h.pageTerms(targets, now.Add(-span))
-	if err != nil {
-		h.cfg.Logger.ErrorContext(r.Context(), "terms cannot be read", slog.Any("error", err))
-		p.Error = "the history cannot be read; the log says why"
-	}
-	p.Cut = more
 	counts := make(map[Verdict]int)
 	for _, target := range targets {
 		for _, lock := range target.LocksOf(target.Source.Snapshot(), now) {
 			counts[lock.Verdict]++
-			row := lockRow{Lock: lock}
-			for _, term := range terms {
-				if term.Target == lock.Target && term.Lock == lock.Lock && (lock.Datname == "" || term.Datname == lock.Datname) {
-					row.add(term, now, span)
-				}
-			}
-			p.Locks = append(p.Locks, row)
+			p.Locks = append(p.Locks, lockRow{Lock: lock})
+		}
+	}
+	present := presentTerms(targets)
+	for i := range p.Locks {
+		if err := h.readTerms(&p.Locks[i], present, len(p.Locks), now, span); err != nil {
+			h.cfg.Logger.ErrorContext(r.Context(), "terms cannot be read", slog.Any("error", err))
+			p.Error = "the history cannot be read; the log says why"
+			break
 		}
 	}
 	for _, verdict := range []Verdict{Held, Unheld, Multiple, Unknown} {
@@ -129,13 +131,26 @@ func (h *handler) page(r *http.Request, span time.Duration) page {
 	return p
 }
 
-// pageTerms returns the terms since then, newest first, as far as one read gives them.
-func (h *handler) pageTerms(targets []Target, since time.Time) (terms []Term, more bool, err error) {
-	read, err := h.cfg.History.Terms(history.Query{From: since, Limit: 1000})
-	if err != nil {
-		return nil, false, err
+// readTerms enters the terms of the span into the row, which is one of so many, newest first, as far as its share of what the page reads goes.
+func (h *handler) readTerms(row *lockRow, present present, rows int, now time.Time, span time.Duration) error {
+	most, reads := max(shownTerms, min(1000, pageTerms/rows)), max(1, pageReads/rows)
+	query := history.Query{Target: row.Target, Datname: row.Datname, Lock: row.Lock.Lock, From: now.Add(-span)}
+	for got := 0; ; {
+		query.Limit = most - got
+		read, err := h.cfg.History.Terms(query)
+		if err != nil {
+			return err
+		}
+		for _, entry := range read.Terms {
+			row.add(present.termOf(entry), now, span)
+		}
+		got += len(read.Terms)
+		reads--
+		if query.Cursor = read.Next; query.Cursor == "" || got >= most || reads == 0 {
+			row.Cut = query.Cursor != ""
+			return nil
+		}
 	}
-	return TermsOf(read, targets).Terms, read.Next != "", nil
 }
 
 // add enters a term into the table, as long as that has room, and into the timeline.

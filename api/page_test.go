@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/plexsphere/leader-exporter/api"
+	"github.com/plexsphere/leader-exporter/lockwatch"
 )
 
 // pageText is the status page without its tags.
@@ -140,5 +141,29 @@ func TestPathsThatAreThere(t *testing.T) {
 	r.handler.ServeHTTP(recorder, httptest.NewRequest(http.MethodHead, "/api/v1/events", nil)) // and is not held
 	if recorder.Code != http.StatusOK || recorder.Header().Get("Content-Type") != "text/event-stream" {
 		t.Errorf("HEAD of events: %d %q", recorder.Code, recorder.Header())
+	}
+}
+
+// A lock with many terms takes nothing from the timelines of others, and says that older ones are left out.
+func TestTimelinesOfQuietLocksStayWhole(t *testing.T) {
+	r := newRig(t, "quiet", "busy")
+	term := heldBy(1, "quiet-one", time.Now().Add(-2*time.Hour), true).Changes[0]
+	term.LastSeen, term.End = term.Holder.TermStart, term.Holder.TermStart.Add(time.Second)
+	r.poll(t, "quiet", free(term))
+	term.Holder.ApplicationName = "busy-one"
+	var many []lockwatch.Term
+	for i := range 10_500 { // more than one read looks at
+		term.Holder.TermStart = time.Now().Add(-time.Hour + time.Duration(i)*time.Millisecond)
+		term.LastSeen, term.End = term.Holder.TermStart, term.Holder.TermStart.Add(time.Microsecond)
+		many = append(many, term)
+	}
+	r.poll(t, "busy", free(many...))
+	quiet, busy, _ := strings.Cut(pageText(r.get("/")), "busy leader in db")
+	const cut = "Older terms of this lock are left out"
+	if !strings.Contains(quiet, "backend 1 quiet-one") || strings.Contains(quiet, cut) {
+		t.Errorf("the quiet lock: %s", quiet)
+	}
+	if got := strings.Count(busy, "backend 1 busy-one"); got != 1000 || !strings.Contains(busy, cut) {
+		t.Errorf("the busy lock has %d bars, want 1000, and that there are more", got)
 	}
 }
