@@ -1,6 +1,7 @@
 package lockwatch_test
 
 import (
+	"context"
 	"strings"
 	"testing"
 	"time"
@@ -157,6 +158,7 @@ func TestTermEndsWithItsDatabase(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() { _ = holder.Close(context.Background()) }) // one that nobody refers to is closed by the garbage collector
 	exec(t, holder, "SELECT pg_advisory_lock(1886156915, 1)")
 	ended := make(chan lockwatch.Term, 1)
 	w, _ := run(t, lockwatch.Config{
