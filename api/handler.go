@@ -29,7 +29,7 @@ type Config struct {
 	Logger  *slog.Logger
 }
 
-// History tells of terms. *history.Store is one.
+// History tells of terms as they were last seen, and never waits for a disk. *history.Recorder is one.
 type History interface {
 	Terms(q history.Query) (history.Page, error)
 }

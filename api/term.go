@@ -50,7 +50,7 @@ func TermsOf(page history.Page, targets []Target) TermsAnswer {
 }
 
 // present are the terms of watched locks that the targets' last polls know to go on.
-type present map[presentKey]lockwatch.Term
+type present map[presentKey]struct{}
 
 type presentKey struct {
 	target, datname, lock string
@@ -71,7 +71,7 @@ func (p present) add(target Target, s lockwatch.Snapshot) {
 	for _, state := range s.Locks {
 		watched := slices.ContainsFunc(target.Locks, func(lock lockwatch.Lock) bool { return lock.Name == state.Lock })
 		if watched && state.Term != nil {
-			p[keyOf(target.Name, *state.Term)] = *state.Term
+			p[keyOf(target.Name, *state.Term)] = struct{}{}
 		}
 	}
 }
@@ -80,14 +80,10 @@ func keyOf(target string, t lockwatch.Term) presentKey {
 	return presentKey{target, t.Datname, t.Lock, t.Holder.PID, t.Holder.TermStart.UnixNano()}
 }
 
-// termOf returns the term as it was last seen, which may be later than what the history, which is behind, has of it.
+// termOf returns the term, with whether it goes on.
 func (p present) termOf(e history.Entry) Term {
-	live, ongoing := p[keyOf(e.Target, e.Term)]
-	ongoing = ongoing && e.End.IsZero()
-	if ongoing && live.LastSeen.After(e.LastSeen) {
-		e.Term = live
-	}
 	term := termOf(e)
-	term.Ongoing = ongoing
+	_, present := p[keyOf(e.Target, e.Term)]
+	term.Ongoing = present && e.End.IsZero()
 	return term
 }
