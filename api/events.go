@@ -20,7 +20,9 @@ const (
 	keptEvents = 1024
 	// mostEvents is how many are kept at the most, however young they are: some 10 MB.
 	mostEvents = 16 * keptEvents
-	maxReaders = 500
+	// batchEvents is how many a reader gets until it is looked at again whether it is too far behind.
+	batchEvents = 64
+	maxReaders  = 500
 
 	// keepAlive is the time between two signs of life where nothing changes.
 	keepAlive = 15 * time.Second
@@ -151,7 +153,7 @@ func (e *Events) subscribe(lastID string) (number uint64, known bool, err error)
 // keptLocked reports whether all events after the one with that number are kept.
 func (e *Events) keptLocked(number uint64) bool { return e.last-number <= uint64(len(e.recent)) }
 
-// after returns the events that came after the one with that number, or else a channel that is closed when there may be one. It returns
+// after returns the next events, at most batchEvents, after the one with that number, or else a channel that is closed when there may be one. It returns
 // errBehind when some of them are not kept any more, and errStopping after Close.
 func (e *Events) after(number uint64) (events []event, news <-chan struct{}, err error) {
 	e.mu.Lock()
@@ -163,7 +165,8 @@ func (e *Events) after(number uint64) (events []event, news <-chan struct{}, err
 		return nil, nil, errBehind
 	}
 	// What is published later stands behind these, or in a copy.
-	return e.recent[uint64(len(e.recent))-(e.last-number):], e.news, nil
+	events = e.recent[uint64(len(e.recent))-(e.last-number):]
+	return events[:min(len(events), batchEvents)], e.news, nil
 }
 
 // unsubscribe lets a reader go.

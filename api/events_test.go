@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -292,25 +293,38 @@ func TestEventsGiveUpOnAStuckReader(t *testing.T) {
 	}
 }
 
-// A reader that takes what it gets, but far too slowly, is disconnected when what it has missed is not kept any more.
+// A reader that takes what it gets, but far too slowly, is disconnected when what it has missed is not kept any more: soon, however much there was to
+// send when it fell behind.
 func TestEventsDropAReaderThatIsTooFarBehind(t *testing.T) {
 	r := newRig(t, "one")
 	c := connection{httptest.NewRecorder(), make(chan string)}
+	r.poll(t, "one", free())
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		r.handler.ServeHTTP(c, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/api/v1/events", nil))
 	}()
 	<-c.written // the reset
-	for pid := range uint32(18 * 1024) {
-		r.poll(t, "one", heldBy(1+pid, "a", time.Now(), false))
+	<-c.written // the state
+	burst := func(changes int) {
+		s := free()
+		s.Changes = slices.Repeat(heldBy(1, "a", time.Now(), true).Changes, changes)
+		r.poll(t, "one", s)
 	}
+	burst(5000)
+	<-c.written // the first of them: the reader has begun with the burst
+	burst(18 * 1024)
+	written := 0
 	for ended := false; !ended; {
 		select {
 		case <-c.written:
+			written++
 		case <-done:
 			ended = true
 		}
+	}
+	if written > 500 {
+		t.Errorf("%d events were sent to a reader that had missed others", written)
 	}
 	if lines := r.logs.With("WARN a reader of events does not keep up and was disconnected reader=192.0.2.1:1234"); len(lines) != 1 {
 		t.Errorf("log %q, want one line", r.logs.With(""))

@@ -45,7 +45,9 @@ func (h *handler) events(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", eventStream)
 	s := &stream{w: w, control: http.NewResponseController(w), events: h.cfg.Events, filter: filter}
 	_ = s.control.SetReadDeadline(time.Time{}) // the request has been read; the stream outlasts the server's timeout
-	if !known {
+	if known {
+		err = s.write(": what was missed follows\n\n") // there may be nothing, and the reader waits for an answer
+	} else {
 		err = s.sendState(number, h.cfg.Targets())
 	}
 	if err == nil {

@@ -1,6 +1,7 @@
 package api_test
 
 import (
+	"net/http"
 	"net/http/httptest"
 	"strings"
 	"testing"
@@ -78,4 +79,18 @@ func TestBurstDropsNoReader(t *testing.T) {
 		}
 		s.require(t, "lock one unheld")
 	}
+}
+
+// A reader that comes back and has missed nothing is answered at once, not with the next sign of life: its connection counts as open only then.
+func TestEventsAnswerAReaderThatHasMissedNothing(t *testing.T) {
+	r := newRig(t, "one")
+	r.events.SetTimeouts(time.Minute, time.Hour)
+	base := r.serve(t)
+	id := connect(t, base, "", "").require(t, "reset", "lock one unknown")
+	again := connectBy(t, &http.Client{Transport: &http.Transport{ResponseHeaderTimeout: 20 * time.Second}}, base, "", id)
+	if again.response.StatusCode != http.StatusOK {
+		t.Errorf("status %s", again.response.Status)
+	}
+	r.poll(t, "one", free())
+	again.require(t, "lock one unheld")
 }
