@@ -59,14 +59,17 @@ func TestWebConfigGuardsEveryPath(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer events.Body.Close()
+	if events.StatusCode != http.StatusOK || events.ProtoMajor != 2 {
+		t.Fatalf("events: %s by %s, want 200 by HTTP/2", events.Status, events.Proto)
+	}
 	lines := bufio.NewScanner(events.Body)
 	for _, want := range []string{"event: reset", `data: {"target":"default",.*"verdict":"unheld"`, `data: {"target":"default",.*"verdict":"held"`} {
-		pattern := regexp.MustCompile(want)
-		for lines.Scan() && !pattern.MatchString(lines.Text()) {
-			continue
+		pattern, found := regexp.MustCompile(want), false
+		for !found && lines.Scan() {
+			found = pattern.MatchString(lines.Text())
 		}
-		if lines.Err() != nil {
-			t.Fatalf("no %s: %v", want, lines.Err())
+		if !found {
+			t.Fatalf("the stream ended without %s: %v", want, lines.Err())
 		}
 		if strings.HasSuffix(want, `"unheld"`) {
 			hold(t, db.DSN)
