@@ -4,59 +4,30 @@ import (
 	"encoding/json"
 	"math"
 	"net/http"
-	"os"
-	"os/exec"
-	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/plexsphere/leader-exporter/api"
-	"github.com/plexsphere/leader-exporter/internal/syncbuf"
+	"github.com/plexsphere/leader-exporter/internal/demotest"
 )
 
 const patience = 3 * time.Minute
 
-// demo is a running plexsphere-demo with what it printed.
+// demo is a running plexsphere-demo.
 type demo struct {
-	out        *syncbuf.Buffer
+	*demotest.Demo
 	exporter   string
 	prometheus server
 	replicas   map[string]string // address by name
 	ready      time.Time         // Prometheus has scraped all of them
 }
 
-// startDemo builds both programs and starts replicas whose leader is killed now and then.
+// startDemo starts replicas whose leader is killed now and then.
 func startDemo(t *testing.T) *demo {
 	t.Helper()
-	bin := t.TempDir()
-	if out, err := exec.Command("go", "build", "-o", bin, "../cmd/leader-exporter", "../cmd/plexsphere-demo").CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
-	folder, err := os.MkdirTemp("", "demo") //nolint:usetesting // user postgres cannot enter t.TempDir
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(folder) })
-	if err := os.Chmod(folder, 0o755); err != nil { // user postgres must get through
-		t.Fatal(err)
-	}
-	d := &demo{out: &syncbuf.Buffer{}, replicas: map[string]string{}}
-	cmd := exec.Command(filepath.Join(bin, "plexsphere-demo"), "up", "--kill-leader-every=8s", "--loop-interval=300ms")
-	cmd.Env = append(os.Environ(), "TMPDIR="+folder)
-	cmd.Stdout, cmd.Stderr = d.out, d.out
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { // Ctrl-C, so that it takes its processes with it
-		timer := time.AfterFunc(time.Minute, func() { _ = cmd.Process.Kill() })
-		defer timer.Stop()
-		_ = cmd.Process.Signal(syscall.SIGINT)
-		_ = cmd.Wait()
-	})
+	d := &demo{Demo: demotest.Start(t, "--kill-leader-every=8s", "--loop-interval=300ms"), replicas: map[string]string{}}
 	d.await(t, `Ctrl-C stops everything`, 1)
 	d.ready = time.Now()
 	d.exporter = d.await(t, `exporter +http://(\S+)/metrics`, 1)[0][1]
@@ -70,15 +41,7 @@ func startDemo(t *testing.T) *demo {
 // await waits until the demo has printed the pattern so often.
 func (d *demo) await(t *testing.T, pattern string, times int) [][]string {
 	t.Helper()
-	ticker := time.NewTicker(100 * time.Millisecond)
-	defer ticker.Stop()
-	for deadline := time.Now().Add(patience); time.Now().Before(deadline); <-ticker.C {
-		if found := regexp.MustCompile(pattern).FindAllStringSubmatch(d.out.String(), -1); len(found) >= times {
-			return found
-		}
-	}
-	t.Fatalf("the demo did not print %q %d times:\n%s", pattern, times, d.out)
-	return nil
+	return d.Await(t, patience, pattern, times)
 }
 
 // terms returns the lock's history, oldest first.
@@ -116,7 +79,7 @@ func TestPanelsAgreeWithTheHistoryOfTheLock(t *testing.T) {
 	terms := d.terms(t)
 	for deadline := time.Now().Add(patience); len(d.lasting(terms)) < 3; terms = d.terms(t) {
 		if time.Now().After(deadline) {
-			t.Fatalf("no three terms of some seconds:\n%v\n%s", terms, d.out)
+			t.Fatalf("no three terms of some seconds:\n%v\n%s", terms, d.Out)
 		}
 		time.Sleep(200 * time.Millisecond)
 	}

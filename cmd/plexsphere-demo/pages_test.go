@@ -41,11 +41,11 @@ func TestPagesArePrintedByTheDemo(t *testing.T) {
 	thief.Close(t.Context())
 	d.await(t, `over    BackgroundLeaderUnclaimed of demo: `)
 	d.await(t, `over    BackgroundLeaderForeignHolder of demo: `)
-	if err := d.cmd.Process.Signal(syscall.SIGINT); err != nil {
+	if err := d.Cmd.Process.Signal(syscall.SIGINT); err != nil {
 		t.Fatal(err)
 	}
 	if code := d.exitCode(t); code != exitOK {
-		t.Errorf("exit code %d after Ctrl-C, want 0:\n%s", code, d.out)
+		t.Errorf("exit code %d after Ctrl-C, want 0:\n%s", code, d.Out)
 	}
 	d.requireNothingLeft(t)
 }

@@ -22,10 +22,10 @@ func TestSoakHandlesEveryRowOnce(t *testing.T) {
 	}
 	d := startDemo(t, "--check-interval=1s", "--loop-interval=200ms", "--kill-leader-every=5s", "--duration="+length.String())
 	if code := d.exitCode(t); code != exitOK {
-		t.Errorf("exit code %d, want 0:\n%s", code, d.out)
+		t.Errorf("exit code %d, want 0:\n%s", code, d.Out)
 	}
-	if strings.Contains(d.out.String(), "not ready") {
-		t.Errorf("a probe failed though no loop did:\n%s", d.out)
+	if strings.Contains(d.Out.String(), "not ready") {
+		t.Errorf("a probe failed though no loop did:\n%s", d.Out)
 	}
 	end := d.await(t, `at the end plexsphere-\d leads; (\d+) changes of the leader seen, (\d+) replicas killed`)
 	kills, err := strconv.Atoi(end[2])

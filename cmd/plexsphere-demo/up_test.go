@@ -13,74 +13,42 @@ import (
 	"testing"
 	"time"
 
+	"github.com/plexsphere/leader-exporter/internal/demotest"
 	"github.com/plexsphere/leader-exporter/internal/pgserver/pgtest"
-	"github.com/plexsphere/leader-exporter/internal/syncbuf"
 )
 
 const patience = 90 * time.Second
 
-// demo is a running plexsphere-demo, built as a user's would be.
-type demo struct {
-	cmd    *exec.Cmd
-	out    *syncbuf.Buffer
-	folder string // its TMPDIR: empty before and after
-}
+// demo is a running plexsphere-demo.
+type demo struct{ *demotest.Demo }
 
-// startDemo builds both programs and starts up with the flags.
+// startDemo starts up with the flags.
 func startDemo(t *testing.T, flags ...string) *demo {
 	t.Helper()
-	bin := t.TempDir()
-	build := exec.Command("go", "build", "-o", bin, "../leader-exporter", ".")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
-	folder, err := os.MkdirTemp("", "demo") //nolint:usetesting // user postgres cannot enter t.TempDir
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(folder) })
-	if err := os.Chmod(folder, 0o755); err != nil { // user postgres must get through
-		t.Fatal(err)
-	}
-	d := &demo{cmd: exec.Command(filepath.Join(bin, "plexsphere-demo"), append([]string{"up"}, flags...)...), out: &syncbuf.Buffer{}, folder: folder}
-	d.cmd.Env = append(os.Environ(), "TMPDIR="+folder)
-	d.cmd.Stdout, d.cmd.Stderr = d.out, d.out
-	if err := d.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = d.cmd.Process.Kill()
-		_ = d.cmd.Wait()
-	})
-	return d
+	return &demo{demotest.Start(t, flags...)}
 }
 
-// await waits until the demo has printed what the pattern matches, and returns the match.
+// await waits until the demo has printed what the pattern matches, and returns the first match.
 func (d *demo) await(t *testing.T, pattern string) []string {
 	t.Helper()
-	var found []string
-	pgtest.Eventually(t, patience, pattern, func() (bool, string) {
-		found = regexp.MustCompile(pattern).FindStringSubmatch(d.out.String())
-		return found != nil, d.out.String()
-	})
-	return found
+	return d.Await(t, patience, pattern, 1)[0]
 }
 
 // exitCode waits for the demo's end.
 func (d *demo) exitCode(t *testing.T) int {
 	t.Helper()
-	err := d.cmd.Wait()
+	err := d.Cmd.Wait()
 	var exit *exec.ExitError
 	if err != nil && !errors.As(err, &exit) {
 		t.Fatal(err)
 	}
-	return d.cmd.ProcessState.ExitCode()
+	return d.Cmd.ProcessState.ExitCode()
 }
 
 // requireNothingLeft fails when a process or a file of the demo is still there.
 func (d *demo) requireNothingLeft(t *testing.T) {
 	t.Helper()
-	files, err := os.ReadDir(d.folder)
+	files, err := os.ReadDir(d.Folder)
 	if err != nil || len(files) > 0 {
 		t.Errorf("the demo left %v, %v", files, err)
 	}
@@ -100,7 +68,7 @@ func (d *demo) processes(t *testing.T) []string {
 	var found []string
 	for _, path := range environments {
 		environment, err := os.ReadFile(path)
-		if err != nil || !bytes.Contains(environment, []byte("TMPDIR="+d.folder)) {
+		if err != nil || !bytes.Contains(environment, []byte("TMPDIR="+d.Folder)) {
 			continue
 		}
 		line, _ := os.ReadFile(filepath.Join(filepath.Dir(path), "cmdline"))
@@ -120,11 +88,11 @@ func TestUpShowsOneLeaderAndHandovers(t *testing.T) {
 	d.await(t, `Alertmanager +http://(\S+)/`)
 	d.await(t, `Ctrl-C stops everything`)
 	var replicas []string
-	for _, match := range regexp.MustCompile(`plexsphere-\d +http://(\S+)/metrics`).FindAllStringSubmatch(d.out.String(), -1) {
+	for _, match := range regexp.MustCompile(`plexsphere-\d +http://(\S+)/metrics`).FindAllStringSubmatch(d.Out.String(), -1) {
 		replicas = append(replicas, match[1])
 	}
 	if len(replicas) != 3 {
-		t.Fatalf("%d replicas are printed, want 3:\n%s", len(replicas), d.out)
+		t.Fatalf("%d replicas are printed, want 3:\n%s", len(replicas), d.Out)
 	}
 	pgtest.Eventually(t, patience, "the exporter tells of the lock and exactly one replica claims it", func() (bool, string) {
 		page, err := fetch(context.Background(), "http://"+exporter+"/metrics")
@@ -143,11 +111,11 @@ func TestUpShowsOneLeaderAndHandovers(t *testing.T) {
 	if len(d.processes(t)) < 7 {
 		t.Errorf("processes of a running demo: %q; this test does not see them", d.processes(t))
 	}
-	if err := d.cmd.Process.Signal(syscall.SIGINT); err != nil {
+	if err := d.Cmd.Process.Signal(syscall.SIGINT); err != nil {
 		t.Fatal(err)
 	}
 	if code := d.exitCode(t); code != exitOK {
-		t.Errorf("exit code %d after Ctrl-C, want 0:\n%s", code, d.out)
+		t.Errorf("exit code %d after Ctrl-C, want 0:\n%s", code, d.Out)
 	}
 	d.requireNothingLeft(t)
 }
@@ -156,7 +124,7 @@ func TestUpShowsOneLeaderAndHandovers(t *testing.T) {
 func TestUpEndsAfterItsDuration(t *testing.T) {
 	d := startDemo(t, "--replicas=2", "--check-interval=300ms", "--duration=2s", "--kill-leader-every=700ms")
 	if code := d.exitCode(t); code != exitOK {
-		t.Errorf("exit code %d, want 0:\n%s", code, d.out)
+		t.Errorf("exit code %d, want 0:\n%s", code, d.Out)
 	}
 	d.await(t, `at the end plexsphere-\d leads; \d changes of the leader seen, [1-9] replicas killed`)
 	d.await(t, `[1-9]\d* rows fell due, each was handled once and in time; [1-9]\d* passes of the leader's loops, in [1-9]\d* terms, all on the replica that led`)
@@ -180,7 +148,7 @@ func TestUpFailsWhenNoReplicaLeadsAtTheEnd(t *testing.T) {
 		_ = steal.Wait()
 	})
 	if code := d.exitCode(t); code != exitBroken {
-		t.Errorf("exit code %d, want 1:\n%s", code, d.out)
+		t.Errorf("exit code %d, want 1:\n%s", code, d.Out)
 	}
 	d.await(t, `at the end there is not exactly one leader: no replica claims to lead, pg_locks shows psql`)
 	d.requireNothingLeft(t)

@@ -32,6 +32,7 @@ func mayImport() map[string][]string {
 		"deploy/prometheus":           nil,
 		"internal/child":              nil,
 		"internal/cli":                nil,
+		"internal/demotest":           {"internal/pgserver/pgtest", "internal/syncbuf"},
 		"internal/faultproxy":         nil,
 		"internal/pgserver":           {"internal/child"},
 		"internal/pgserver/pgtest":    {"internal/pgserver"},
