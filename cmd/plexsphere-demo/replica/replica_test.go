@@ -8,6 +8,8 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -257,6 +259,38 @@ func TestReplicaWaitsForItsServer(t *testing.T) {
 	r := start(t, server.DSN("postgres"))
 	if err := server.Start(t.Context()); err != nil {
 		t.Fatal(err)
+	}
+	r.awaitLeader(t)
+}
+
+// A replica that finds no free connection waits for one.
+func TestReplicaWaitsForAConnection(t *testing.T) {
+	t.Parallel()
+	const most = 30
+	server := pgtest.Cluster(t, pgserver.Options{Settings: map[string]string{"max_connections": fmt.Sprint(most), "superuser_reserved_connections": "0"}})
+	var crowd []*pgx.Conn
+	for range most {
+		conn, err := pgx.Connect(t.Context(), server.DSN("postgres"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = conn.Close(context.Background()) })
+		crowd = append(crowd, conn)
+	}
+	r := start(t, server.DSN("postgres"))
+	pgtest.Eventually(t, patience, "the server has refused the replica", func() (bool, string) {
+		log, err := os.ReadFile(filepath.Join(server.SocketFolder(), "log"))
+		return strings.Contains(string(log), "too many clients"), fmt.Sprint(err)
+	})
+	select {
+	case err := <-r.returned:
+		t.Fatalf("Run = %v, want that it waits", err)
+	default:
+	}
+	for _, conn := range crowd {
+		if err := conn.Close(t.Context()); err != nil {
+			t.Fatal(err)
+		}
 	}
 	r.awaitLeader(t)
 }
