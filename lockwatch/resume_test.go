@@ -14,25 +14,31 @@ import (
 	"github.com/plexsphere/leader-exporter/lockwatch"
 )
 
+// pollResuming polls the leader's lock once, by a new watcher that resumes the terms.
+func pollResuming(t *testing.T, dsn string, resume []lockwatch.Term) lockwatch.Snapshot {
+	t.Helper()
+	w, err := lockwatch.New(lockwatch.Config{
+		ConnConfig: func() (*pgx.ConnConfig, error) { return pgx.ParseConfig(dsn) },
+		Locks:      []lockwatch.Lock{{Name: "leader", Key: lockkey.BackgroundLeader()}},
+		Resume:     resume,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := w.Poll(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
 // A watcher that resumes a term goes on with it when it finds the same backend, and ends it when it finds another one; a term
 // of a lock that is not configured any more, and one that has ended, are not resumed. One of another server or key is left as it was.
 func TestResumedTermGoesOnOrEnds(t *testing.T) {
 	db := pgtest.Database(t)
 	poll := func(resume ...lockwatch.Term) lockwatch.Snapshot {
 		t.Helper()
-		w, err := lockwatch.New(lockwatch.Config{
-			ConnConfig: func() (*pgx.ConnConfig, error) { return pgx.ParseConfig(db.DSN) },
-			Locks:      []lockwatch.Lock{{Name: "leader", Key: lockkey.BackgroundLeader()}},
-			Resume:     resume,
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		s, err := w.Poll(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		return s
+		return pollResuming(t, db.DSN, resume)
 	}
 	lead := func() (holder *pgx.Conn) {
 		holder = db.Connect(t)
@@ -100,21 +106,7 @@ func TestTermOfABlindRoleGoesOnUntilTheServerRestarts(t *testing.T) {
 	}
 	poll := func(role string, resume ...lockwatch.Term) lockwatch.Snapshot {
 		t.Helper()
-		w, err := lockwatch.New(lockwatch.Config{
-			ConnConfig: func() (*pgx.ConnConfig, error) {
-				return pgx.ParseConfig(strings.Replace(server.DSN("postgres"), "postgres@", role+"@", 1))
-			},
-			Locks:  []lockwatch.Lock{{Name: "leader", Key: lockkey.BackgroundLeader()}},
-			Resume: resume,
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		s, err := w.Poll(t.Context())
-		if err != nil {
-			t.Fatal(err)
-		}
-		return s
+		return pollResuming(t, strings.Replace(server.DSN("postgres"), "postgres@", role+"@", 1), resume)
 	}
 	begun := make(map[string]lockwatch.Term)
 	exec(t, connectAs(t, server.DSN("postgres"), ""), takeLock)
