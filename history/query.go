@@ -3,7 +3,6 @@ package history
 import (
 	"bytes"
 	"encoding/base64"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"time"
@@ -155,16 +154,12 @@ func (s *Store) OpenTerms() ([]Entry, error) {
 	err := s.view(func(tx *bbolt.Tx) error {
 		b := booksOf(tx)
 		return b.open.ForEach(func(k, _ []byte) error {
-			size, n := binary.Uvarint(k)
-			if n <= 0 || size > uint64(len(k)-n) {
-				return errBadKey(k)
-			}
-			k = k[n+int(size):]
-			parsed, ok := parseKey(k)
+			_, termKey, _ := cutName(k) // what does not begin with a name leaves nothing, which is no key
+			parsed, ok := parseKey(termKey)
 			if !ok {
 				return errBadKey(k)
 			}
-			t, err := decode(parsed, b.terms.Get(k))
+			t, err := decode(parsed, b.terms.Get(termKey))
 			entries = append(entries, Entry{Target: string(parsed.target), Term: t})
 			return err
 		})

@@ -42,11 +42,9 @@ func parseKey(k []byte) (_ key, ok bool) {
 	parsed := key{start: time.Unix(0, nanoseconds).UTC()}
 	k = k[timeSize:]
 	for _, name := range []*[]byte{&parsed.target, &parsed.datname, &parsed.lock} {
-		size, n := binary.Uvarint(k)
-		if n <= 0 || size > uint64(len(k)-n) {
+		if *name, k, ok = cutName(k); !ok {
 			return key{}, false
 		}
-		*name, k = k[n:n+int(size)], k[n+int(size):]
 	}
 	if len(k) != pidSize {
 		return key{}, false
@@ -61,6 +59,15 @@ func openKey(target string, k []byte) []byte { return append(appendName(nil, tar
 // appendName appends a name, with its length before it so that no name can look like the end of another.
 func appendName(b []byte, name string) []byte {
 	return append(binary.AppendUvarint(b, uint64(len(name))), name...)
+}
+
+// cutName is the reverse of appendName. The name and the rest are parts of b. It reports false where b does not begin with a name.
+func cutName(b []byte) (name, rest []byte, ok bool) {
+	size, n := binary.Uvarint(b)
+	if n <= 0 || size > uint64(len(b)-n) {
+		return nil, nil, false
+	}
+	return b[n : n+int(size)], b[n+int(size):], true
 }
 
 // appendTime appends t as eight bytes that sort as times do; one that does not fit becomes the first or last that does.
