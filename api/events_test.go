@@ -255,20 +255,27 @@ func TestEventsLimitTheirReaders(t *testing.T) {
 type connection struct {
 	*httptest.ResponseRecorder
 	written chan string
+	granted *time.Duration // how long the last write that had a deadline might have taken; nil is not wanted
 }
 
 func (c connection) Write(p []byte) (int, error) {
 	c.written <- string(p)
 	return len(p), nil
 }
-func (c connection) SetWriteDeadline(time.Time) error { return nil }
-func (c connection) SetReadDeadline(time.Time) error  { return nil }
 
-// Where nothing changes, a sign of life every 15 seconds lets both sides notice a dead connection.
+func (c connection) SetWriteDeadline(deadline time.Time) error {
+	if c.granted != nil && !deadline.IsZero() {
+		*c.granted = time.Until(deadline)
+	}
+	return nil
+}
+func (c connection) SetReadDeadline(time.Time) error { return nil }
+
+// Where nothing changes, a sign of life every 15 seconds lets both sides notice a dead connection. A reader has 10 seconds to take it.
 func TestEventsShowSignsOfLife(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t)
-		c := connection{httptest.NewRecorder(), make(chan string)}
+		c := connection{httptest.NewRecorder(), make(chan string), new(time.Duration)}
 		ctx, leave := context.WithCancel(t.Context())
 		done := make(chan struct{})
 		go func() {
@@ -284,6 +291,9 @@ func TestEventsShowSignsOfLife(t *testing.T) {
 				t.Errorf("%q after %v", got, time.Since(begin))
 			}
 		}
+		if *c.granted != 10*time.Second {
+			t.Errorf("a reader has %v to take what is sent", *c.granted)
+		}
 		leave()
 		<-done
 	})
@@ -297,7 +307,7 @@ func (stuckConnection) Write([]byte) (int, error) { return 0, os.ErrDeadlineExce
 // A reader that takes nothing for ten seconds is disconnected, and the log says so, once.
 func TestEventsGiveUpOnAStuckReader(t *testing.T) {
 	r := newRig(t, "one")
-	c := stuckConnection{connection{httptest.NewRecorder(), nil}}
+	c := stuckConnection{connection{httptest.NewRecorder(), nil, nil}}
 	r.handler.ServeHTTP(c, httptest.NewRequest(http.MethodGet, "/api/v1/events", nil))
 	if lines := r.logs.With("WARN a reader of events does not keep up and was disconnected reader=192.0.2.1:1234"); len(lines) != 1 {
 		t.Errorf("log %q, want one line", r.logs.With(""))
@@ -308,7 +318,7 @@ func TestEventsGiveUpOnAStuckReader(t *testing.T) {
 // send when it fell behind.
 func TestEventsDropAReaderThatIsTooFarBehind(t *testing.T) {
 	r := newRig(t, "one")
-	c := connection{httptest.NewRecorder(), make(chan string)}
+	c := connection{httptest.NewRecorder(), make(chan string), nil}
 	r.poll(t, "one", free())
 	done := make(chan struct{})
 	go func() {
