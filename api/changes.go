@@ -34,7 +34,7 @@ func (r Removed) String() string {
 // are new, and those that are not watched any more.
 func (c *Changes) Of(target string, locks []Lock) (changed []Lock, removed []Removed) {
 	before, now := c.said[target], make(map[place]string, len(locks))
-	unknown := make(map[string]bool) // locks of which nothing is known
+	unknown := make(map[string]bool) // whether nothing is known of a lock, for each lock that is watched
 	for _, lock := range locks {
 		id := place{lock.Lock, lock.Datname}
 		now[id] = lock.String()
@@ -45,11 +45,12 @@ func (c *Changes) Of(target string, locks []Lock) (changed []Lock, removed []Rem
 	}
 	for id := range before {
 		_, there := now[id]
+		_, watched := unknown[id.lock]
 		switch {
 		case there:
 		case unknown[id.lock]:
 			now[id] = unsaid // its database may be there still
-		case id.datname == "" && hasLock(now, id.lock):
+		case id.datname == "" && watched:
 			// what was said of all databases is now said of each
 		default:
 			removed = append(removed, Removed{Target: target, Datname: id.datname, Lock: id.lock})
@@ -61,16 +62,6 @@ func (c *Changes) Of(target string, locks []Lock) (changed []Lock, removed []Rem
 	}
 	c.said[target] = now
 	return changed, removed
-}
-
-// hasLock reports whether something is said of the lock.
-func hasLock(said map[place]string, lock string) bool {
-	for id := range said {
-		if id.lock == lock {
-			return true
-		}
-	}
-	return false
 }
 
 // Forget forgets a target.

@@ -201,12 +201,16 @@ func termsQuery(raw string) (history.Query, error) {
 // parse reads a query. It refuses what is malformed, and parameters that are not known or given twice.
 func parse(raw string, known ...string) (url.Values, error) {
 	var problems []error
+	values := make(url.Values)
 	for pair := range strings.SplitSeq(raw, "&") {
-		if _, err := url.ParseQuery(pair); err != nil {
+		one, err := url.ParseQuery(pair)
+		if err != nil {
 			problems = append(problems, fmt.Errorf("query: %q: %w", pair, err))
 		}
+		for name, given := range one {
+			values[name] = append(values[name], given...)
+		}
 	}
-	values, _ := url.ParseQuery(raw) // without the pairs of which each has its problem
 	for name, given := range values {
 		if !slices.Contains(known, name) {
 			problems = append(problems, fmt.Errorf("parameter %s: not known here; there are %s", name, strings.Join(known, ", ")))
