@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -143,11 +144,16 @@ func (o options) validate() error {
 	if !(o.maxDutyCycle > 0 && o.maxDutyCycle <= 1) { // nor NaN
 		return fmt.Errorf("--poll.max-duty-cycle=%v: want more than 0 and at most 1", o.maxDutyCycle)
 	}
-	if err := web.Validate(*o.web.WebConfigFile); err != nil {
-		return fmt.Errorf("--web.config.file=%s: %w", *o.web.WebConfigFile, config.WithoutValues(err))
-	}
 	if time.Duration(o.historyRetention) < time.Minute {
 		return fmt.Errorf("--history.retention=%v: want at least 1m", o.historyRetention)
+	}
+	return nil
+}
+
+// validateWeb checks the web configuration, which concerns those who serve: others may not be allowed to read its keys.
+func (o options) validateWeb() error {
+	if err := web.Validate(*o.web.WebConfigFile); err != nil {
+		return fmt.Errorf("--web.config.file=%s: %w", *o.web.WebConfigFile, config.WithoutValues(err))
 	}
 	return nil
 }
@@ -177,7 +183,7 @@ func (d *duration) String() string { return "" }
 // checkConfig says whether the configuration is valid.
 func checkConfig(opts options, stdout, stderr io.Writer) int {
 	specs, err := opts.specs()
-	if err != nil {
+	if err = errors.Join(err, opts.validateWeb()); err != nil {
 		printProblems(stderr, err)
 		return exitFailed
 	}

@@ -34,6 +34,10 @@ func serve(ctx context.Context, opts options, stderr io.Writer) int {
 	hangups := make(chan os.Signal, 1)
 	signal.Notify(hangups, syscall.SIGHUP) // from now on: it would end the process
 	defer signal.Stop(hangups)
+	if err := opts.validateWeb(); err != nil {
+		printProblems(stderr, err)
+		return exitFailed
+	}
 	opts.log.Writer = stderr
 	logger := promslog.New(&opts.log)
 	store, err := history.Open(history.Config{Path: opts.historyPath, Retention: time.Duration(opts.historyRetention), Logger: logger})
