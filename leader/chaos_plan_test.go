@@ -41,6 +41,7 @@ type campaign struct {
 	interval time.Duration
 	faults   []leadertest.Fault
 	world    world
+	grid     time.Duration // each strike and each healing comes a multiple of it after the one before
 
 	healing []healing
 	log     func(format string, args ...any)
@@ -61,6 +62,7 @@ func newCampaign(seed uint64, interval time.Duration, w world, faults ...leadert
 		interval: interval,
 		faults:   faults,
 		world:    w,
+		grid:     time.Millisecond,
 		log:      func(string, ...any) {},
 	}
 }
@@ -96,7 +98,7 @@ func (c *campaign) upTo(intervals float64) time.Duration {
 	if c.random.IntN(2) == 0 {
 		intervals /= 3
 	}
-	return time.Duration(c.random.Float64() * intervals * float64(c.interval)).Truncate(time.Millisecond)
+	return time.Duration(c.random.Float64() * intervals * float64(c.interval)).Truncate(c.grid)
 }
 
 // isHit reports whether the fault would hit what is hit already. While the server is down everything is.

@@ -130,7 +130,9 @@ func (s *simulation) strike(b blow) (heal func(), done bool) {
 		}, true
 	case leadertest.StepDown:
 		s.history.FaultBegan(r.name, b.fault)
-		if err := r.elector.StepDown(s.t.Context(), b.lasts); err != nil {
+		holder, _, _ := s.server.Holder(key())
+		err := r.elector.StepDown(s.t.Context(), b.lasts)
+		if err != nil && holder == r.name { // else the server has ended its session, and it learns so from the unlock
 			s.t.Error(err)
 		}
 		return func() { s.history.FaultEnded(r.name, b.fault) }, true
@@ -186,7 +188,11 @@ func TestChaosSimulated(t *testing.T) {
 				t.Parallel()
 				synctest.Test(t, func(t *testing.T) {
 					s := newSimulation(t)
-					newCampaign(seed+begun, interval, s, faults...).run(t.Context(), hoursEach*time.Hour)
+					c := newCampaign(seed+begun, interval, s, faults...)
+					if begun%(2*hoursEach) != 0 { // much happens in one moment
+						c.grid = time.Second
+					}
+					c.run(t.Context(), hoursEach*time.Hour)
 					s.history.CounterRead(s.counter)
 					report, err := s.history.Check(leadertest.Config{CheckInterval: interval})
 					if err != nil {

@@ -187,16 +187,10 @@ func (c *checker) overlaps() {
 }
 
 func (c *checker) overlap(older, newer *term, both span) {
-	r := older.replica
-	limit, kind, alone := both.from, Fault(""), false
-	for f := range r.faults.during(span{older.from - c.slack, both.from + c.slack}) {
-		silence := f.to - silentSince(r, f)
-		resumed := f.kind == Pause && silence >= c.intervals(staleAfter)-c.slack
-		if !resumed && (!f.kind.endsSession() || !c.hits(f) && !c.unseen(older, f)) {
-			continue
-		}
-		if by := c.demoteBy(r, f); by > limit {
-			limit, kind, alone = by, f.kind, by <= f.from+c.intervals(f.kind.Bounds().Demote)
+	limit, kind, alone := c.excuse(older, both.from)
+	if newer.from <= older.from+c.slack { // either may be the older
+		if l, k, a := c.excuse(newer, both.from); l > limit {
+			limit, kind, alone = l, k, a
 		}
 	}
 	if kind != Pause { // a process that does not run leads in nobody's eyes
@@ -212,6 +206,24 @@ func (c *checker) overlap(older, newer *term, both span) {
 	if kind != "" {
 		why = fmt.Sprintf("the fault %q explains it only until %v", kind, limit)
 	}
-	c.violated("H3", both.from, "%s, which led from %v to %v, and %s, from %v to %v, led both for %v from %v on; %s", r.name, older.from,
-		older.to, newer.replica.name, newer.from, newer.to, both.length(), both.from, why)
+	c.violated("H3", both.from, "%s, which led from %v to %v, and %s, from %v to %v, led both for %v from %v on; %s", older.replica.name,
+		older.from, older.to, newer.replica.name, newer.from, newer.to, both.length(), both.from, why)
+}
+
+// excuse returns until when the replica of the older term may lead beside another that leads from since on, by which fault,
+// and whether by the bound of that fault alone. Without such a fault it returns since and none.
+func (c *checker) excuse(older *term, since moment) (until moment, by Fault, alone bool) {
+	until = since
+	r := older.replica
+	for f := range r.faults.during(span{older.from - c.slack, since + c.slack}) {
+		silence := f.to - silentSince(r, f)
+		resumed := f.kind == Pause && silence >= c.intervals(staleAfter)-c.slack
+		if !resumed && (!f.kind.endsSession() || !c.hits(f) && !c.unseen(older, f)) {
+			continue
+		}
+		if limit := c.demoteBy(r, f); limit > until {
+			until, by, alone = limit, f.kind, limit <= f.from+c.intervals(f.kind.Bounds().Demote)
+		}
+	}
+	return until, by, alone
 }

@@ -545,6 +545,20 @@ func TestAHoldTooShortToBeSeenIsNoViolation(t *testing.T) {
 	s.wantRules(t, slack/5, "H3 H9")
 }
 
+// Of two terms that began in one moment either may be the older, which a fault may have hit.
+func TestTermsThatBeganTogetherMayHaveEitherOrder(t *testing.T) {
+	for _, hit := range []string{"a", "b"} {
+		var s story
+		s.start(0, "a")
+		s.start(0, "b")
+		s.lead(1, hit, 1)
+		s.hit(1, hit, leadertest.Isolated)
+		s.lead(1, map[string]string{"a": "b", "b": "a"}[hit], 2)
+		s.follow(2.9, hit)
+		s.wantRules(t, 0, "")
+	}
+}
+
 func TestAUnitBelongsToTheTermOfItsFence(t *testing.T) {
 	var s story
 	s.lead(0, "a", 0)
