@@ -204,9 +204,15 @@ func TestErrorsSayWhatAnswered(t *testing.T) {
 		handler http.HandlerFunc
 		want    string
 	}{
-		"a problem":   {func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(503); _, _ = w.Write([]byte(`{"error":"busy now"}`)) }, "503 Service Unavailable: busy now"},
-		"a page":      {func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("<html>")) }, `no JSON but "text/html"`},
-		"broken JSON": {func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Content-Type", "application/json"); _, _ = w.Write([]byte(`{"locks":`)) }, "no JSON"},
+		"a problem": {func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(503)
+			_, _ = w.Write([]byte(`{"error":"busy now"}`))
+		}, "503 Service Unavailable: busy now"},
+		"a page": {func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("<html>")) }, `no JSON but "text/html"`},
+		"broken JSON": {func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "application/json")
+			_, _ = w.Write([]byte(`{"locks":`))
+		}, "no JSON"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := clientOf(t, c.handler).Locks(t.Context(), exporter.Filter{})

@@ -21,7 +21,7 @@ import (
 func held(tb testing.TB) *process {
 	tb.Helper()
 	database := newDatabase(tb)
-	e := startExporter(tb, dsn(database), "127.0.0.1:0", "--poll.interval=1s")
+	e := startExporter(tb, dsn(database), "127.0.0.1:0")
 	lead(tb, database, "api-1")
 	e.await(tb, "api-1")
 	return e

@@ -21,6 +21,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/grafana/grafana-plugin-sdk-go/backend/log"
+
 	"github.com/plexsphere/leader-exporter/grafana-plugin/pkg/exporter"
 )
 
@@ -34,6 +36,7 @@ var stack struct {
 }
 
 func TestMain(m *testing.M) {
+	log.DefaultLogger = log.NewNullLogger() // the SDK logs each query
 	os.Exit(func() int {
 		stop, err := startStack()
 		if err != nil {
