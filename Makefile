@@ -21,7 +21,7 @@ LDFLAGS := -X github.com/prometheus/common/version.Version=$(VERSION)
 TIMED = tools/timed.sh $@
 
 # The parts of `make test`, in the order in which they run: what fails soonest comes first.
-TESTS := test-setup test-lint test-unit test-faults test-chaos test-soak test-load test-pages test-matrix
+TESTS := test-setup test-lint test-unit test-faults test-chaos test-soak test-load test-pages test-matrix test-plugin
 
 .DEFAULT_GOAL := help
 
@@ -111,6 +111,49 @@ test-matrix: ## Run the tests that need a server on the oldest and on the newest
 		LEADER_EXPORTER_PG_BIN=$$bin LEADER_EXPORTER_PG_MAJOR=$$major CGO_ENABLED=1 tools/timed.sh "$@ on $$major" \
 			$(GO) test -race -shuffle=on -count=1 -skip '$(MATRIX_SKIP)' $(MATRIX_PACKAGES:=/...); \
 	done
+
+# The plugin for Grafana is a module of its own, which knows the exporter's API alone. One set of flags, so that it is compiled once: the SDK takes
+# minutes the first time.
+PLUGIN = grafana-plugin
+PLUGIN_MACHINES = linux/amd64 linux/arm64 darwin/arm64
+PLUGIN_VERSION = $(shell sed -n 's/^  "version": "\(.*\)",/\1/p' $(PLUGIN)/package.json)
+PLUGIN_GO = -tags arrow_json_stdlib -trimpath -p 2
+PLUGIN_LDFLAGS = -s -w -X github.com/grafana/grafana-plugin-sdk-go/build/buildinfo.buildInfoJSON={"pluginID":"plexsphere-leader-datasource","version":"$(PLUGIN_VERSION)"}
+
+$(PLUGIN)/node_modules/.package-lock.json: $(PLUGIN)/package.json $(PLUGIN)/package-lock.json $(PLUGIN)/.npmrc
+	cd $(PLUGIN) && npm ci --prefer-offline --loglevel=error
+	@touch $@
+
+# SOURCE_DATE_EPOCH is the time of the commit: the same commit gives the same bytes.
+.PHONY: plugin
+plugin: $(PLUGIN)/node_modules/.package-lock.json ## Build the Grafana plugin into grafana-plugin/dist, and its zip
+	cd $(PLUGIN) && SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct 2>/dev/null || echo 0) npm run --silent build
+	@set -e; for machine in $(PLUGIN_MACHINES); do \
+		echo "building the plugin for $$machine"; \
+		CGO_ENABLED=0 GOOS=$${machine%/*} GOARCH=$${machine#*/} $(GO) -C $(PLUGIN) build $(PLUGIN_GO) -buildvcs=false -ldflags '$(PLUGIN_LDFLAGS)' \
+			-o dist/gpx_leader_$${machine%/*}_$${machine#*/} ./pkg; \
+	done
+	$(GO) -C $(PLUGIN) run ./pack
+
+# The race detector where it is cheap: compiling the SDK for it takes minutes, as it does for each machine, so that the tests build for this one alone.
+test-plugin: ## Run the tests of the Grafana plugin, and build it
+	@$(TIMED) $(MAKE) --no-print-directory plugin-checks
+
+.PHONY: plugin-checks
+plugin-checks: $(PLUGIN)/node_modules/.package-lock.json
+	$(GO) -C $(PLUGIN) mod tidy -diff
+	@test -z "$$(gofmt -l $(PLUGIN)/pkg $(PLUGIN)/pack)" || { gofmt -l $(PLUGIN)/pkg $(PLUGIN)/pack; exit 1; }
+	CGO_ENABLED=0 $(GO) -C $(PLUGIN) vet $(PLUGIN_GO) ./...
+	CGO_ENABLED=1 $(GO) -C $(PLUGIN) test -race -shuffle=on -count=1 ./pkg/exporter
+	CGO_ENABLED=0 $(GO) -C $(PLUGIN) test $(PLUGIN_GO) -shuffle=on -count=1 ./pkg/plugin
+	cd $(PLUGIN) && npm run --silent typecheck && npm run --silent lint && npm run --silent test
+	@$(MAKE) --no-print-directory plugin PLUGIN_MACHINES=$$($(GO) env GOOS)/$$($(GO) env GOARCH)
+	cd $(PLUGIN) && npm run --silent test:package
+
+.PHONY: test-grafana
+test-grafana: ## Say what a Grafana server at GRAFANA_URL would have to show, which nothing here runs yet
+	@echo "$@: not run: no test drives a Grafana server. Plugin and dashboard were neither loaded nor rendered by one; GRAFANA_URL is \"$(GRAFANA_URL)\""
+	@test -z "$(GRAFANA_URL)"
 
 .PHONY: lint
 lint: bin/golangci-lint ## Check formatting, go.mod, vet, and the linters of .golangci.yml
