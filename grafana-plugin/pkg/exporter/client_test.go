@@ -13,6 +13,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/plexsphere/leader-exporter/grafana-plugin/pkg/exporter"
@@ -68,36 +69,48 @@ func TestClientKeepsThePathOfTheAddress(t *testing.T) {
 	}
 }
 
+// roundTrip is a transport without a network, for a bubble.
+type roundTrip func(*http.Request) *http.Response
+
+func (r roundTrip) RoundTrip(request *http.Request) (*http.Response, error) { return r(request), nil }
+
 func TestEqualRequestsOfTheSameTimeAreOne(t *testing.T) {
-	var requests atomic.Int32
-	release := make(chan struct{})
-	client := clientOf(t, func(w http.ResponseWriter, _ *http.Request) {
-		requests.Add(1)
-		<-release
-		answer(w, exporter.Locks{Locks: []exporter.Lock{{Target: "a", Lock: "l"}}})
+	synctest.Test(t, func(t *testing.T) {
+		var requests atomic.Int32
+		release := make(chan struct{})
+		client, err := exporter.New("http://exporter", &http.Client{Transport: roundTrip(func(*http.Request) *http.Response {
+			requests.Add(1)
+			<-release
+			recorder := httptest.NewRecorder()
+			answer(recorder, exporter.Locks{Locks: []exporter.Lock{{Target: "a", Lock: "l"}}})
+			return recorder.Result()
+		})}, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		given, cancel := context.WithCancel(t.Context())
+		var all sync.WaitGroup
+		for i := range 20 {
+			all.Go(func() {
+				ctx := t.Context()
+				if i == 0 {
+					ctx = given // whoever gives up does not take the answer from the others
+				}
+				got, err := client.Locks(ctx, exporter.Filter{})
+				if gaveUp := errors.Is(err, context.Canceled); gaveUp != (i == 0) || (!gaveUp && (err != nil || len(got.Locks) != 1)) {
+					t.Errorf("call %d got %v, %v", i, got, err)
+				}
+			})
+		}
+		synctest.Wait()
+		cancel()
+		synctest.Wait()
+		close(release)
+		all.Wait()
+		if n := requests.Load(); n != 1 {
+			t.Errorf("20 equal calls made %d requests", n)
+		}
 	})
-	var all sync.WaitGroup
-	given, cancel := context.WithCancel(t.Context())
-	for i := range 20 {
-		all.Go(func() {
-			ctx := t.Context()
-			if i == 0 {
-				ctx = given // whoever gives up does not take the answer from the others
-			}
-			got, err := client.Locks(ctx, exporter.Filter{})
-			if i > 0 && (err != nil || len(got.Locks) != 1) {
-				t.Errorf("got %v, %v", got, err)
-			}
-		})
-	}
-	time.Sleep(100 * time.Millisecond) // long enough for twenty goroutines to begin
-	cancel()
-	time.Sleep(20 * time.Millisecond)
-	close(release)
-	all.Wait()
-	if n := requests.Load(); n != 1 {
-		t.Errorf("20 equal calls made %d requests", n)
-	}
 }
 
 func TestRequestsOfOneDataSourceAreBounded(t *testing.T) {

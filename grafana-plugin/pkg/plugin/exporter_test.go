@@ -77,8 +77,10 @@ func TestDataSourceTellsOfAHandoverOnARealServer(t *testing.T) {
 	var states []string
 	for row := range line.Rows() {
 		if state, known := line.Fields[1].ConcreteAt(row); known {
-			text, _ := state.(string)
-			states = append(states, text)
+			// On a busy machine polls may be missing between two terms; only the begin of the range is surely unknown.
+			if text, _ := state.(string); row == 0 || text != "unknown" {
+				states = append(states, text)
+			}
 		}
 	}
 	// The exporter has seen the lock free before the first term, at one moment and not through the range.

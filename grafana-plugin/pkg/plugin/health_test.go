@@ -18,7 +18,7 @@ import (
 )
 
 // health returns whether the data source is well, and what it says.
-func health(tb testing.TB, d *plugin.Datasource) (bool, string) {
+func health(tb testing.TB, d *plugin.Datasource) (well bool, message string) {
 	tb.Helper()
 	result, err := d.CheckHealth(context.Background(), &backend.CheckHealthRequest{})
 	if err != nil {
@@ -58,6 +58,14 @@ func TestHealthCheckNamesEachCause(t *testing.T) {
 		t.Fatal(err)
 	}
 	locked := startExporter(t, dsn(newDatabase(t)), "127.0.0.1:0", "--web.config.file="+file)
+	credentials := backend.DataSourceInstanceSettings{
+		URL: locked.url, BasicAuthEnabled: true, BasicAuthUser: "monitor", DecryptedSecureJSONData: map[string]string{"basicAuthPassword": "open sesame"},
+	}
+	withCredentials := instance(t, credentials)
+	eventually(t, func() (bool, any) { // until it has polled
+		well, message := health(t, withCredentials)
+		return well, message
+	})
 	noTarget := startExporter(t, "postgres://postgres@127.0.0.1:1/postgres", "127.0.0.1:0")
 	bearer := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("Authorization") != "Bearer to$ken" || r.Header.Get("X-Scope-Orgid") != "eu" {
@@ -101,9 +109,7 @@ func TestHealthCheckNamesEachCause(t *testing.T) {
 		"wrong password": {backend.DataSourceInstanceSettings{
 			URL: locked.url, BasicAuthEnabled: true, BasicAuthUser: "monitor", DecryptedSecureJSONData: map[string]string{"basicAuthPassword": "sesame"},
 		}, false, "401"},
-		"basic auth": {backend.DataSourceInstanceSettings{
-			URL: locked.url, BasicAuthEnabled: true, BasicAuthUser: "monitor", DecryptedSecureJSONData: map[string]string{"basicAuthPassword": "open sesame"},
-		}, true, "exporter answers"},
+		"basic auth": {credentials, true, "exporter answers"},
 		"bearer": {backend.DataSourceInstanceSettings{
 			URL: serve(t, bearer), JSONData: []byte(`{"httpHeaderName1": "X-Scope-OrgID"}`),
 			DecryptedSecureJSONData: map[string]string{"bearerToken": "to$ken", "httpHeaderValue1": "eu"},
