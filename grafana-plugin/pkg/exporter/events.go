@@ -17,15 +17,29 @@ const silence = 45 * time.Second
 // maxLine bounds a line of the stream.
 const maxLine = 1 << 20
 
-// Event is one change. Data is a Lock, a Term, or the name of a target that is gone, by Name.
+// The names of events.
+const (
+	LockEvent    = "lock"    // Data is a Lock
+	TermEvent    = "term"    // Data is a Term
+	RemovedEvent = "removed" // Data is a Removed
+	ResetEvent   = "reset"   // what follows is the present state
+
+	// ConnectedEvent is the client's own: the exporter lets in.
+	ConnectedEvent = "connected"
+	// DisconnectedEvent is the client's own: nothing comes until the next ConnectedEvent. Err says why.
+	DisconnectedEvent = "disconnected"
+)
+
+// Event is one change.
 type Event struct {
-	ID   string
-	Name string // lock, term, removed, reset
+	ID   string // empty in the client's own
+	Name string
 	Data json.RawMessage
+	Err  error
 }
 
-// Events calls take for each event after the one with the id, until ctx ends or the stream does; it always returns why. With
-// an empty id, or one that is not known any more, it begins with a reset and the present state.
+// Events calls take with a ConnectedEvent and then for each event after the one with the id, until ctx ends, take fails, or the stream
+// ends; it always returns why. With an empty id, or one that is not known any more, a reset and the present state come first.
 func (c *Client) Events(ctx context.Context, f Filter, lastID string, take func(Event) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -41,6 +55,9 @@ func (c *Client) Events(ctx context.Context, f Filter, lastID string, take func(
 		return err
 	}
 	defer response.Body.Close()
+	if err := take(Event{Name: ConnectedEvent}); err != nil {
+		return err
+	}
 	lines := bufio.NewScanner(response.Body)
 	lines.Buffer(nil, maxLine)
 	var event Event

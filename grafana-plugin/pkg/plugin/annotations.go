@@ -20,15 +20,17 @@ type annotation struct {
 }
 
 // annotationsFrame has a region for each beginning of a term in the range, from the last poll that did not show it to the first that
-// did, and one for each time in which polls have seen no leader. to is not after now.
-func annotationsFrame(terms []exporter.Term, from, to time.Time) *data.Frame {
+// did, and one for each time in which polls have seen no leader. present tells how long that went on after the last term. to is not
+// after now.
+func annotationsFrame(terms []exporter.Term, present exporter.Locks, from, to time.Time) *data.Frame {
 	var all []annotation
 	byLock := make(map[lockID]*exporter.Term) // the next term of the lock: terms come newest first
 	for i, term := range terms {
 		id := lockID{term.Target, term.Datname, term.Lock}
 		next := byLock[id]
 		byLock[id] = &terms[i]
-		if gap, ok := leaderless(term, next, to); ok && gap.to.After(from) {
+		if gap, ok := leaderless(term, next, freeUntil(present, term)); ok && gap.from.Before(to) && gap.to.After(from) {
+			gap.to = earlier(gap.to, to)
 			all = append(all, gap)
 		}
 		if !term.Start.Before(from) && term.Start.Before(to) {
@@ -63,22 +65,43 @@ func began(term exporter.Term) annotation {
 	return a
 }
 
-// leaderless tells of the time between the end of a term and the begin of the next, if polls saw nobody in between.
-func leaderless(term exporter.Term, next *exporter.Term, to time.Time) (annotation, bool) {
-	if term.End == nil || !term.End.Before(to) {
+// leaderless tells of the time between the end of a term and the begin of the next, if polls saw nobody in between. Without a next
+// one it goes on until then.
+func leaderless(term exporter.Term, next *exporter.Term, until time.Time) (annotation, bool) {
+	if term.End == nil {
 		return annotation{}, false
 	}
-	a := annotation{from: *term.End, to: to, name: "free " + nameOf(term)}
 	if next != nil {
 		if next.StartedAfter == nil || next.StartedAfter.Before(*term.End) {
 			return annotation{}, false
 		}
-		a.to = earlier(next.Start, to)
+		until = next.Start
 	}
+	if until.Before(*term.End) {
+		until = *term.End
+	}
+	a := annotation{from: *term.End, to: until, name: "free " + nameOf(term)}
 	a.title = noLeader
 	a.text = fmt.Sprintf("%s %s %s: after %s", term.Target, term.Datname, term.Lock, holderName(term))
 	a.tags = tags("no leader", term)
 	return a, true
+}
+
+// freeUntil returns until when the exporter has seen the lock of an ended term free, if no other term came: the last answered poll of
+// its target. A lock that is not watched any more was seen free at the end of the term.
+func freeUntil(present exporter.Locks, term exporter.Term) time.Time {
+	var until time.Time
+	for _, lock := range present.Locks {
+		if lock.Target != term.Target || lock.Datname != term.Datname || lock.Lock != term.Lock {
+			continue
+		}
+		for _, target := range present.Targets {
+			if target.Target == lock.Target && target.LastSuccess != nil {
+				until = *target.LastSuccess
+			}
+		}
+	}
+	return until
 }
 
 // id stays the same from query to query.

@@ -72,7 +72,7 @@ func manyTerms(tb testing.TB) string {
 	for n := range bodies {
 		terms := make([]exporter.Term, page)
 		for i := range terms {
-			start := at.To.Add(-time.Duration(n*page+i+1) * time.Minute)
+			start := at().To.Add(-time.Duration(n*page+i+1) * time.Minute)
 			after, end := start.Add(-time.Second), start.Add(time.Minute)
 			terms[i] = exporter.Term{
 				Target: "eu", Datname: "plexsphere", Lock: "background-leader", PID: int64(n*page + i), ApplicationName: fmt.Sprintf("plexsphere-api-%d", i%5),
@@ -99,7 +99,7 @@ func BenchmarkTenThousandTerms(b *testing.B) {
 	d := instance(b, backend.DataSourceInstanceSettings{URL: manyTerms(b)})
 	b.ReportAllocs()
 	for b.Loop() {
-		answer := ask(b, d, "terms", `{"limit": 10000}`, backend.TimeRange{To: at.To})
+		answer := ask(b, d, "terms", `{"limit": 10000}`, backend.TimeRange{To: at().To})
 		if answer.Error != nil || answer.Frames[0].Rows() != 10_000 {
 			b.Fatal(answer.Error)
 		}
@@ -112,7 +112,7 @@ func TestTenThousandTermsTakeFewerThan50MiB(t *testing.T) {
 		b.ReportAllocs()
 		for b.Loop() {
 			answer, err := d.QueryData(context.Background(), &backend.QueryDataRequest{Queries: []backend.DataQuery{
-				{RefID: "A", QueryType: "terms", JSON: []byte(`{"limit": 10000}`), TimeRange: backend.TimeRange{To: at.To}},
+				{RefID: "A", QueryType: "terms", JSON: []byte(`{"limit": 10000}`), TimeRange: backend.TimeRange{To: at().To}},
 			}})
 			if err != nil || answer.Responses["A"].Error != nil {
 				b.Fatal(err, answer.Responses["A"].Error)

@@ -58,7 +58,7 @@ func TestTheBinaryAnswersAsGrafanaAsks(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), deadline)
 	defer cancel()
 	grafana := backend.ToProto().PluginContext(backend.PluginContext{
-		OrgID: 1, PluginID: "plexsphere-leader-datasource",
+		Namespace: "default", PluginID: "plexsphere-leader-datasource",
 		DataSourceInstanceSettings: &backend.DataSourceInstanceSettings{
 			ID: 1, UID: "uid", Name: "Leader", URL: e.url, Type: "plexsphere-leader-datasource", JSONData: []byte(`{}`), Updated: time.Now(),
 		},

@@ -31,35 +31,48 @@ func eventsFrame(rows []eventRow) *data.Frame {
 func rowOf(event exporter.Event, now time.Time) eventRow {
 	row := eventRow{at: now, event: event.Name}
 	switch event.Name {
-	case "lock":
+	case exporter.LockEvent:
 		var lock exporter.Lock
 		if json.Unmarshal(event.Data, &lock) == nil {
 			row.target, row.datname, row.lock, row.text = lock.Target, lock.Datname, lock.Lock, lock.Verdict
 			if lock.Holder != nil {
-				row.text = fmt.Sprintf("%s by %s, backend %d", lock.Verdict, lock.Holder.ApplicationName, lock.Holder.PID)
+				row.text = fmt.Sprintf("%s by %s", lock.Verdict, called(presentName(*lock.Holder), lock.Holder.PID))
 			}
 			if lock.Error != "" {
 				row.text += ": " + lock.Error
 			}
 		}
-	case "term":
+	case exporter.TermEvent:
 		var term exporter.Term
 		if json.Unmarshal(event.Data, &term) == nil {
 			row.target, row.datname, row.lock = term.Target, term.Datname, term.Lock
-			row.at, row.text = term.Start, fmt.Sprintf("%s, backend %d, leads", holderName(term), term.PID)
-			if term.End != nil {
-				row.at, row.text = *term.End, fmt.Sprintf("%s, backend %d, leads no more", holderName(term), term.PID)
+			holder := called(term.ApplicationName, term.PID)
+			switch {
+			case term.End != nil:
+				row.at, row.text = *term.End, holder+", leads no more"
+			case term.Ongoing:
+				row.at, row.text = term.Start, holder+", leads"
+			default:
+				row.at, row.text = term.LastSeen, holder+", led when it was last seen"
 			}
 		}
-	case "removed":
-		var target struct {
-			Target string `json:"target"`
+	case exporter.RemovedEvent:
+		var removed exporter.Removed
+		if json.Unmarshal(event.Data, &removed) == nil {
+			row.target, row.datname, row.lock, row.text = removed.Target, removed.Datname, removed.Lock, "not watched any more"
 		}
-		if json.Unmarshal(event.Data, &target) == nil {
-			row.target, row.text = target.Target, "not watched any more"
-		}
-	case "reset":
-		row.event, row.text = "connected", "what follows is the present state"
+	case exporter.ResetEvent:
+		row.text = "what follows is the present state"
+	case exporter.DisconnectedEvent:
+		row.text = event.Err.Error()
 	}
 	return row
+}
+
+// called names a holder, with its pid.
+func called(name string, pid int64) string {
+	if name == "" {
+		return nameless(pid)
+	}
+	return fmt.Sprintf("%s, %s", name, nameless(pid))
 }

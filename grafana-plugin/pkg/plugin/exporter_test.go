@@ -200,7 +200,7 @@ func TestStreamsFollowChangesAndComeBackWithTheExporter(t *testing.T) {
 	e.stop()
 	next(t, current, "verdict", "unknown") // not the last holder
 	next(t, events, "event", "disconnected")
-	e = startExporter(t, dsn(database), address)
+	startExporter(t, dsn(database), address)
 	next(t, current, "holder", "api-1")
 	next(t, events, "event", "connected")
 	release()
@@ -239,7 +239,7 @@ func TestStreamsThatDoNotExistAreRefused(t *testing.T) {
 	if answer, err := d.PublishStream(t.Context(), nil); err != nil || answer.Status != backend.PublishStreamStatusPermissionDenied {
 		t.Errorf("publish: %v, %v", answer, err)
 	}
-	long := ask(t, d, "events", `{"targets": ["`+strings.Repeat("x", 200)+`"]}`, at).Frames[0]
+	long := ask(t, d, "events", `{"targets": ["`+strings.Repeat("x", 200)+`"]}`, at()).Frames[0]
 	if long.Meta.Channel != "" || len(long.Meta.Notices) != 1 {
 		t.Errorf("a channel of %d characters, notices %v", len(long.Meta.Channel), long.Meta.Notices)
 	}

@@ -1,7 +1,9 @@
 package plugin
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
 	"time"
 
 	"github.com/grafana/grafana-plugin-sdk-go/data"
@@ -33,12 +35,6 @@ func table(name string, fields ...*data.Field) *data.Frame {
 
 // currentFrame is a row for each lock.
 func currentFrame(locks []exporter.Lock) *data.Frame {
-	holder := func(lock exporter.Lock) exporter.Holder {
-		if lock.Holder == nil {
-			return exporter.Holder{}
-		}
-		return *lock.Holder
-	}
 	verdict := column("verdict", locks, func(l exporter.Lock) string { return l.Verdict })
 	verdict.Config = &data.FieldConfig{Mappings: data.ValueMappings{data.ValueMapper{
 		exporter.Held: {Color: "green"}, exporter.Unheld: {Color: "red"}, exporter.Multiple: {Color: "red"}, exporter.Unknown: {Color: "text"},
@@ -48,36 +44,50 @@ func currentFrame(locks []exporter.Lock) *data.Frame {
 		column("datname", locks, func(l exporter.Lock) string { return l.Datname }),
 		column("lock", locks, func(l exporter.Lock) string { return l.Lock }),
 		verdict,
-		column("holder", locks, func(l exporter.Lock) string { return holder(l).ApplicationName }),
-		column("client_addr", locks, func(l exporter.Lock) string { return holder(l).ClientAddr }),
-		column("usename", locks, func(l exporter.Lock) string { return holder(l).Usename }),
-		column("pid", locks, func(l exporter.Lock) *int64 {
-			if l.Holder == nil {
-				return nil
-			}
-			return &l.Holder.PID
+		ofHolder("holder", locks, func(h exporter.Holder) *string {
+			name := cmp.Or(presentName(h), nameless(h.PID))
+			return &name
 		}),
-		column("backend_start", locks, func(l exporter.Lock) *time.Time { return holder(l).BackendStart }),
-		described(column("term_start", locks, func(l exporter.Lock) *time.Time { return holder(l).TermStart }),
+		ofHolder("client_addr", locks, func(h exporter.Holder) *string { return h.ClientAddr }),
+		ofHolder("usename", locks, func(h exporter.Holder) *string { return h.Usename }),
+		ofHolder("pid", locks, func(h exporter.Holder) *int64 { return &h.PID }),
+		ofHolder("backend_start", locks, func(h exporter.Holder) *time.Time { return h.BackendStart }),
+		described(ofHolder("term_start", locks, func(h exporter.Holder) *time.Time { return h.TermStart }),
 			"", "", "The first poll that showed the present term"),
-		described(column(statHeartbeatAge, locks, func(l exporter.Lock) *float64 { return holder(l).HeartbeatAgeSeconds }),
+		described(ofHolder(statHeartbeatAge, locks, func(h exporter.Holder) *float64 { return h.HeartbeatAgeSeconds }),
 			"heartbeat age", "s", "Time since the holder's last statement"),
-		column("holders", locks, func(l exporter.Lock) *int64 { return seen(l, l.Holders) }),
-		column("waiters", locks, func(l exporter.Lock) *int64 { return seen(l, l.Waiters) }),
-		column("foreign", locks, func(l exporter.Lock) bool { return holder(l).Foreign }),
+		column("holders", locks, func(l exporter.Lock) *int64 { return l.Holders }),
+		column("waiters", locks, func(l exporter.Lock) *int64 { return l.Waiters }),
+		described(ofHolder("foreign", locks, func(h exporter.Holder) *bool { return h.Foreign }),
+			"", "", "The holder's application_name is none of those expected; empty where none is configured"),
+		described(ofHolder("visible", locks, func(h exporter.Holder) *bool { return &h.Visible }),
+			"", "", "The exporter's role may see the holder's details"),
 		described(column("at", locks, func(l exporter.Lock) *time.Time { return l.At }), "", "", "End of the last poll, by the exporter's clock"),
 		described(column("error", locks, func(l exporter.Lock) string { return l.Error }), "", "", "Why nothing is known"),
 		column("key", locks, func(l exporter.Lock) string { return l.Key }),
 	)
 }
 
-// seen returns the number, or nil where nothing is known: that is never 0.
-func seen(l exporter.Lock, number int64) *int64 {
-	if l.Verdict == exporter.Unknown {
-		return nil
-	}
-	return &number
+// ofHolder makes a field of what is known of each holder.
+func ofHolder[Value any](name string, locks []exporter.Lock, value func(exporter.Holder) *Value) *data.Field {
+	return column(name, locks, func(lock exporter.Lock) *Value {
+		if lock.Holder == nil {
+			return nil
+		}
+		return value(*lock.Holder)
+	})
 }
+
+// presentName is the application_name of a holder; empty where it cannot be seen.
+func presentName(h exporter.Holder) string {
+	if h.ApplicationName == nil {
+		return ""
+	}
+	return *h.ApplicationName
+}
+
+// nameless is what a holder without a name is called.
+func nameless(pid int64) string { return fmt.Sprintf("backend %d", pid) }
 
 // termsFrame is a row for each term, in the order given.
 func termsFrame(terms []exporter.Term) *data.Frame {
@@ -85,7 +95,7 @@ func termsFrame(terms []exporter.Term) *data.Frame {
 		column("target", terms, func(t exporter.Term) string { return t.Target }),
 		column("datname", terms, func(t exporter.Term) string { return t.Datname }),
 		column("lock", terms, func(t exporter.Term) string { return t.Lock }),
-		column("holder", terms, func(t exporter.Term) string { return t.ApplicationName }),
+		column("holder", terms, holderName),
 		column("client_addr", terms, func(t exporter.Term) string { return t.ClientAddr }),
 		column("usename", terms, func(t exporter.Term) string { return t.Usename }),
 		column("pid", terms, func(t exporter.Term) int64 { return t.PID }),
@@ -95,7 +105,9 @@ func termsFrame(terms []exporter.Term) *data.Frame {
 		described(column("start", terms, func(t exporter.Term) time.Time { return t.Start }), "", "", "The first poll that showed it"),
 		described(column("last_seen", terms, func(t exporter.Term) time.Time { return t.LastSeen }), "", "", "The last poll that showed it"),
 		described(column("end", terms, func(t exporter.Term) *time.Time { return t.End }),
-			"", "", "The first poll that did not show it any more; empty while it goes on"),
+			"", "", "The first poll that did not show it any more; empty where none has"),
+		described(column("ongoing", terms, func(t exporter.Term) bool { return t.Ongoing }),
+			"", "", "Without an end, and still watched; a term without both has an end that is not known"),
 		described(column("seconds", terms, func(t exporter.Term) float64 { return t.LastSeen.Sub(t.Start).Seconds() }),
 			"duration", "s", "From the first to the last poll that showed it: it went on for at least so long"),
 	)
@@ -106,37 +118,45 @@ func termsFrame(terms []exporter.Term) *data.Frame {
 func statsFrame(locks []exporter.Lock, stat string) *data.Frame {
 	frame := data.NewFrame("stats")
 	frame.Meta = &data.FrameMeta{Type: data.FrameTypeNumericWide, TypeVersion: data.FrameTypeVersion{0, 1}}
-	number := func(lock exporter.Lock, count int64) *float64 {
-		if lock.Verdict == exporter.Unknown {
-			return nil
-		}
-		value := float64(count)
-		return &value
-	}
 	if len(locks) == 0 {
 		locks = []exporter.Lock{{Verdict: exporter.Unknown}}
 		frame.AppendNotices(data.Notice{Severity: data.NoticeSeverityWarning, Text: "The exporter watches no such lock."})
 	}
 	for _, lock := range locks {
-		var labels data.Labels
-		if lock.Lock != "" {
-			labels = data.Labels{"target": lock.Target, "datname": lock.Datname, "lock": lock.Lock}
-		}
+		labels := statLabels(lock)
 		if stat == statAll || stat == statHolders {
-			frame.Fields = append(frame.Fields, data.NewField(statHolders, labels, []*float64{number(lock, lock.Holders)}))
+			frame.Fields = append(frame.Fields, data.NewField(statHolders, labels, []*float64{float(lock.Holders)}))
 		}
 		if stat == statAll || stat == statWaiters {
-			frame.Fields = append(frame.Fields, data.NewField(statWaiters, labels, []*float64{number(lock, lock.Waiters)}))
+			frame.Fields = append(frame.Fields, data.NewField(statWaiters, labels, []*float64{float(lock.Waiters)}))
 		}
 		if stat == statAll || stat == statHeartbeatAge {
-			var age *float64
-			if lock.Holder != nil {
-				age = lock.Holder.HeartbeatAgeSeconds
-			}
-			frame.Fields = append(frame.Fields, described(data.NewField(statHeartbeatAge, labels, []*float64{age}), "", "s", ""))
+			age := ofHolder(statHeartbeatAge, []exporter.Lock{lock}, func(h exporter.Holder) *float64 { return h.HeartbeatAgeSeconds })
+			age.Labels = labels
+			frame.Fields = append(frame.Fields, described(age, "", "s", ""))
 		}
 	}
 	return frame
+}
+
+// statLabels are the target's own and the names of the lock.
+func statLabels(lock exporter.Lock) data.Labels {
+	if lock.Lock == "" {
+		return nil
+	}
+	labels := make(data.Labels, len(lock.Labels)+3)
+	maps.Copy(labels, lock.Labels)
+	labels["target"], labels["datname"], labels["lock"] = lock.Target, lock.Datname, lock.Lock
+	return labels
+}
+
+// float keeps what is not known: that is never 0.
+func float(count *int64) *float64 {
+	if count == nil {
+		return nil
+	}
+	value := float64(*count)
+	return &value
 }
 
 // targetNotices names the targets that are down.

@@ -14,7 +14,7 @@ func FuzzQuery(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, text string) {
 		d := instance(t, backend.DataSourceInstanceSettings{URL: "http://exporter.invalid"})
-		answer := ask(t, d, "events", text, at)
+		answer := ask(t, d, "events", text, at())
 		if answer.Error != nil {
 			if answer.ErrorSource != backend.ErrorSourceDownstream {
 				t.Errorf("%q is the plugin's fault: %v", text, answer.Error)

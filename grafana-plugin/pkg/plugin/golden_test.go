@@ -19,7 +19,7 @@ import (
 	"github.com/plexsphere/leader-exporter/grafana-plugin/pkg/plugin"
 )
 
-var update = flag.Bool("update", false, "rewrite the golden files instead of comparing with them")
+var update = flag.Bool("update", false, "rewrite the golden files instead of comparing with them") //nolint:gochecknoglobals // a flag of go test
 
 // instance makes a data source with the settings.
 func instance(tb testing.TB, settings backend.DataSourceInstanceSettings) *plugin.Datasource {
@@ -53,8 +53,10 @@ func recorded(tb testing.TB) *plugin.Datasource {
 	return instance(tb, backend.DataSourceInstanceSettings{URL: server.URL})
 }
 
-// at is the hour of the recorded answers.
-var at = backend.TimeRange{From: time.Date(2026, 12, 1, 10, 0, 0, 0, time.UTC), To: time.Date(2026, 12, 1, 11, 0, 0, 0, time.UTC)}
+// at returns the hour of the recorded answers.
+func at() backend.TimeRange {
+	return backend.TimeRange{From: time.Date(2026, 12, 1, 10, 0, 0, 0, time.UTC), To: time.Date(2026, 12, 1, 11, 0, 0, 0, time.UTC)}
+}
 
 // ask sends one query and returns its answer.
 func ask(tb testing.TB, d backend.QueryDataHandler, kind, query string, r backend.TimeRange) backend.DataResponse {
@@ -84,7 +86,7 @@ func TestFramesAreThoseOfTheGoldenFiles(t *testing.T) {
 		"events":      {"events", `{}`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			answer := ask(t, d, q.kind, q.query, at)
+			answer := ask(t, d, q.kind, q.query, at())
 			if answer.Error != nil {
 				t.Fatal(answer.Error)
 			}
@@ -117,18 +119,18 @@ func TestFramesAreThoseOfTheGoldenFiles(t *testing.T) {
 
 func TestQueriesThatAreWrongSaySo(t *testing.T) {
 	d := recorded(t)
-	reversed := backend.TimeRange{From: at.To, To: at.From}
+	reversed := backend.TimeRange{From: at().To, To: at().From}
 	for name, q := range map[string]struct {
 		kind, query string
 		r           backend.TimeRange
 		want        string
 	}{
-		"no JSON":        {"current", `{`, at, "no JSON"},
-		"another form":   {"current", `{"targets": "eu"}`, at, "no JSON of the expected form"},
-		"unknown type":   {"history", `{}`, at, `query type "history"`},
-		"unknown stat":   {"stats", `{"stat": "pid"}`, at, `stat "pid"`},
-		"limit too high": {"terms", `{"limit": 10001}`, at, "from 1 to 10000"},
-		"limit negative": {"terms", `{"limit": -1}`, at, "from 1 to 10000"},
+		"no JSON":        {"current", `{`, at(), "no JSON"},
+		"another form":   {"current", `{"targets": "eu"}`, at(), "no JSON of the expected form"},
+		"unknown type":   {"history", `{}`, at(), `query type "history"`},
+		"unknown stat":   {"stats", `{"stat": "pid"}`, at(), `stat "pid"`},
+		"limit too high": {"terms", `{"limit": 10001}`, at(), "from 1 to 10000"},
+		"limit negative": {"terms", `{"limit": -1}`, at(), "from 1 to 10000"},
 		"reversed range": {"terms", `{}`, reversed, "ends before it begins"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -145,8 +147,8 @@ func TestQueriesThatAreWrongSaySo(t *testing.T) {
 
 func TestAnnotationsHaveIDsThatStayAndTimesThatAreSet(t *testing.T) {
 	d := recorded(t)
-	whole := ask(t, d, "annotations", `{}`, at).Frames[0]
-	later := ask(t, d, "annotations", `{}`, backend.TimeRange{From: at.From.Add(35 * time.Minute), To: at.To}).Frames[0]
+	whole := ask(t, d, "annotations", `{}`, at()).Frames[0]
+	later := ask(t, d, "annotations", `{}`, backend.TimeRange{From: at().From.Add(35 * time.Minute), To: at().To}).Frames[0]
 	ids := make(map[any]bool)
 	for i := range whole.Rows() {
 		id := whole.Fields[0].At(i)

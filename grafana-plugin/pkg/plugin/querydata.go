@@ -112,7 +112,11 @@ func (d *Datasource) annotations(ctx context.Context, q query) (data.Frames, err
 	if err != nil {
 		return nil, err
 	}
-	frame := annotationsFrame(terms, q.TimeRange.From, earlier(q.TimeRange.To, time.Now()))
+	present, err := d.exporter.Locks(ctx, q.Filter)
+	if err != nil {
+		return nil, err
+	}
+	frame := annotationsFrame(terms, present, q.TimeRange.From, earlier(q.TimeRange.To, time.Now()))
 	frame.Meta.ExecutedQueryString = q.said("api/v1/terms")
 	if cut {
 		frame.AppendNotices(cutNotice(len(terms)))

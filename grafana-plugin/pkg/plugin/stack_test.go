@@ -30,7 +30,7 @@ import (
 const deadline = 20 * time.Second
 
 // stack is what the tests of this package share: a PostgreSQL, and the programs. It is set by TestMain.
-var stack struct {
+var stack struct { //nolint:gochecknoglobals // written by TestMain alone, before the tests
 	folder, pluginBinary, exporterBinary string
 	port                                 int
 }
@@ -264,7 +264,7 @@ func (p *process) await(tb testing.TB, name string) {
 			if name == "" {
 				return l.Verdict == exporter.Unheld
 			}
-			return l.Holder != nil && l.Holder.ApplicationName == name
+			return l.Holder != nil && l.Holder.ApplicationName != nil && *l.Holder.ApplicationName == name
 		}), got
 	})
 }

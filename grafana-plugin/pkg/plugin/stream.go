@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math/rand/v2"
 	"strings"
 	"time"
 
@@ -19,8 +18,6 @@ import (
 const (
 	// heartbeat is the time between two frames of a stream where nothing changes: ages go on, and a panel drops old rows.
 	heartbeat = 10 * time.Second
-	// firstBackoff and lastBackoff bound the time before a stream is tried again.
-	firstBackoff, lastBackoff = 250 * time.Millisecond, 15 * time.Second
 	// maxChannel is Grafana's limit on the length of a channel.
 	maxChannel = 160
 )
@@ -106,55 +103,20 @@ type stream struct {
 	last       []exporter.Lock // what current sent
 }
 
-// follow hands events to the channel, and connects again when the exporter goes away. It returns when ctx ends. lost is called
-// with why, each time.
-func (s *stream) follow(ctx context.Context, events chan<- exporter.Event, lost func(error)) {
-	lastID, wait := "", firstBackoff
-	for ctx.Err() == nil {
-		err := s.datasource.exporter.Events(ctx, s.filter, lastID, func(event exporter.Event) error {
-			lastID, wait = event.ID, firstBackoff
-			select {
-			case events <- event:
-				return nil
-			case <-ctx.Done():
-				return context.Cause(ctx)
-			}
-		})
-		if ctx.Err() != nil {
-			return
-		}
-		lost(err)
-		// Many panels come back to an exporter that has started again; jitter spreads them.
-		timer := time.NewTimer(wait/2 + rand.N(wait/2))
-		select {
-		case <-ctx.Done():
-			timer.Stop()
-			return
-		case <-timer.C:
-		}
-		wait = min(2*wait, lastBackoff)
-	}
-}
-
-// start runs follow, and returns the channels on which it tells of events and losses. stop waits for its end.
-func (s *stream) start(ctx context.Context) (events <-chan exporter.Event, losses <-chan error, stop func()) {
+// start follows the exporter. stop waits for the end of that.
+func (s *stream) start(ctx context.Context) (events <-chan exporter.Event, stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
-	came, lost, done := make(chan exporter.Event), make(chan error), make(chan struct{})
+	came, done := make(chan exporter.Event), make(chan struct{})
 	go func() {
 		defer close(done)
-		s.follow(ctx, came, func(err error) {
-			select {
-			case lost <- err:
-			case <-ctx.Done():
-			}
-		})
+		s.datasource.exporter.Follow(ctx, s.filter, came)
 	}()
-	return came, lost, func() { cancel(); <-done }
+	return came, func() { cancel(); <-done }
 }
 
 // current sends the state of all locks at the begin, after each change, and with each heartbeat.
 func (s *stream) current(ctx context.Context) error {
-	events, losses, stop := s.start(ctx)
+	events, stop := s.start(ctx)
 	defer stop()
 	beat := time.NewTicker(heartbeat)
 	defer beat.Stop()
@@ -167,7 +129,6 @@ func (s *stream) current(ctx context.Context) error {
 			return nil
 		case <-events:
 			drain(events)
-		case <-losses:
 		case <-beat.C:
 		}
 	}
@@ -202,15 +163,16 @@ func (s *stream) sendCurrent(ctx context.Context) error {
 	unknown := make([]exporter.Lock, len(s.last))
 	for i, lock := range s.last {
 		unknown[i] = exporter.Lock{
-			Target: lock.Target, Datname: lock.Datname, Lock: lock.Lock, Key: lock.Key, Verdict: exporter.Unknown, Error: err.Error(), At: lock.At,
+			Target: lock.Target, Labels: lock.Labels, Datname: lock.Datname, Lock: lock.Lock, Key: lock.Key,
+			Verdict: exporter.Unknown, Error: err.Error(), At: lock.At,
 		}
 	}
 	return s.send(currentFrame(unknown))
 }
 
-// events sends a row for each change, and one when the exporter goes away. A heartbeat without rows keeps the stream alive.
+// events sends a row for each change, and one when the exporter goes away or is back. A heartbeat without rows keeps the stream alive.
 func (s *stream) events(ctx context.Context) error {
-	events, losses, stop := s.start(ctx)
+	events, stop := s.start(ctx)
 	defer stop()
 	beat := time.NewTicker(heartbeat)
 	defer beat.Stop()
@@ -221,8 +183,6 @@ func (s *stream) events(ctx context.Context) error {
 			return nil
 		case event := <-events:
 			rows = []eventRow{rowOf(event, time.Now())}
-		case err := <-losses:
-			rows = []eventRow{{at: time.Now(), event: "disconnected", text: err.Error()}}
 		case <-beat.C:
 		}
 		if err := s.send(eventsFrame(rows)); err != nil {

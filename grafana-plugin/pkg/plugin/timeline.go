@@ -201,12 +201,14 @@ func (l *timelineOf) draw() {
 	l.drawPresent(free)
 }
 
-// goesOn reports whether the exporter shows the term at present.
+// goesOn reports whether a term without end has gone on until now, or ended since the exporter answered. While a target cannot be
+// asked its term goes on for all that is known, but nobody sees it.
 func (l *timelineOf) goesOn(term exporter.Term) bool {
-	if l.lock == nil || l.lock.Holder == nil || l.lock.Holder.TermStart == nil {
+	if l.lock == nil || l.lock.Verdict == exporter.Unknown {
 		return false
 	}
-	return l.lock.Holder.TermStart.Equal(term.Start)
+	shown := l.lock.Holder != nil && l.lock.Holder.TermStart != nil && l.lock.Holder.TermStart.Equal(term.Start)
+	return term.Ongoing || shown
 }
 
 // drawPresent adds what is known after the last term.
@@ -251,7 +253,7 @@ func (l *timelineOf) names() []string {
 }
 
 func holderName(term exporter.Term) string {
-	return cmp.Or(term.ApplicationName, fmt.Sprintf("backend %d", term.PID))
+	return cmp.Or(term.ApplicationName, nameless(term.PID))
 }
 
 // frame turns marks into rows. The last row ends the last state, which a panel would else draw up to its right edge.
