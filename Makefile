@@ -112,12 +112,13 @@ test-matrix: ## Run the tests that need a server on the oldest and on the newest
 			$(GO) test -race -shuffle=on -count=1 -skip '$(MATRIX_SKIP)' $(MATRIX_PACKAGES:=/...); \
 	done
 
-# The plugin for Grafana is a module of its own, which knows the exporter's API alone. One set of flags, so that it is compiled once: the SDK takes
-# minutes the first time.
+# The plugin for Grafana is a module of its own, which knows the exporter's API alone. Its folders are named, since node_modules has Go code too. One set of
+# flags for linter, tests and binaries, so that the SDK, which takes minutes, is compiled once for this machine, and once more for the race detector.
 PLUGIN = grafana-plugin
+PLUGIN_PACKAGES = ./pkg/... ./pack
+PLUGIN_ENV = CGO_ENABLED=0 GOFLAGS='-tags=arrow_json_stdlib -trimpath -buildvcs=false -p=2'
 PLUGIN_MACHINES = linux/amd64 linux/arm64 darwin/arm64
 PLUGIN_VERSION = $(shell sed -n 's/^  "version": "\(.*\)",/\1/p' $(PLUGIN)/package.json)
-PLUGIN_GO = -tags arrow_json_stdlib -trimpath -p 2
 PLUGIN_LDFLAGS = -s -w -X github.com/grafana/grafana-plugin-sdk-go/build/buildinfo.buildInfoJSON={"pluginID":"plexsphere-leader-datasource","version":"$(PLUGIN_VERSION)"}
 
 $(PLUGIN)/node_modules/.package-lock.json: $(PLUGIN)/package.json $(PLUGIN)/package-lock.json $(PLUGIN)/.npmrc
@@ -130,25 +131,28 @@ plugin: $(PLUGIN)/node_modules/.package-lock.json ## Build the Grafana plugin in
 	cd $(PLUGIN) && SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct 2>/dev/null || echo 0) npm run --silent build
 	@set -e; for machine in $(PLUGIN_MACHINES); do \
 		echo "building the plugin for $$machine"; \
-		CGO_ENABLED=0 GOOS=$${machine%/*} GOARCH=$${machine#*/} $(GO) -C $(PLUGIN) build $(PLUGIN_GO) -buildvcs=false -ldflags '$(PLUGIN_LDFLAGS)' \
+		$(PLUGIN_ENV) GOOS=$${machine%/*} GOARCH=$${machine#*/} $(GO) -C $(PLUGIN) build -ldflags '$(PLUGIN_LDFLAGS)' \
 			-o dist/gpx_leader_$${machine%/*}_$${machine#*/} ./pkg; \
 	done
-	$(GO) -C $(PLUGIN) run ./pack
+	$(PLUGIN_ENV) $(GO) -C $(PLUGIN) run ./pack
 
-# The race detector where it is cheap: compiling the SDK for it takes minutes, as it does for each machine, so that the tests build for this one alone.
+# Binaries for this machine alone: compiling the SDK takes minutes for each. go vet is the linter's.
 test-plugin: ## Run the tests of the Grafana plugin, and build it
-	@$(TIMED) $(MAKE) --no-print-directory plugin-checks
+	@tools/timed.sh "$@ npm ci" $(MAKE) --no-print-directory $(PLUGIN)/node_modules/.package-lock.json
+	@tools/timed.sh "$@ frontend" $(MAKE) --no-print-directory plugin-frontend
+	@tools/timed.sh "$@ package" $(MAKE) --no-print-directory plugin-package
+	@tools/timed.sh "$@ backend" $(MAKE) --no-print-directory plugin-backend
 
-.PHONY: plugin-checks
-plugin-checks: $(PLUGIN)/node_modules/.package-lock.json
-	$(GO) -C $(PLUGIN) mod tidy -diff
-	@test -z "$$(gofmt -l $(PLUGIN)/pkg $(PLUGIN)/pack)" || { gofmt -l $(PLUGIN)/pkg $(PLUGIN)/pack; exit 1; }
-	CGO_ENABLED=0 $(GO) -C $(PLUGIN) vet $(PLUGIN_GO) ./...
-	CGO_ENABLED=1 $(GO) -C $(PLUGIN) test -race -shuffle=on -count=1 ./pkg/exporter
-	CGO_ENABLED=0 $(GO) -C $(PLUGIN) test $(PLUGIN_GO) -shuffle=on -count=1 ./pkg/plugin
+.PHONY: plugin-frontend plugin-package plugin-backend
+plugin-frontend:
 	cd $(PLUGIN) && npm run --silent typecheck && npm run --silent lint && npm run --silent test
+
+plugin-package:
 	@$(MAKE) --no-print-directory plugin PLUGIN_MACHINES=$$($(GO) env GOOS)/$$($(GO) env GOARCH)
 	cd $(PLUGIN) && npm run --silent test:package
+
+plugin-backend:
+	$(PLUGIN_ENV) CGO_ENABLED=1 $(GO) -C $(PLUGIN) test -race -vet=off -shuffle=on -count=1 $(PLUGIN_PACKAGES)
 
 .PHONY: test-grafana
 test-grafana: ## Say what a Grafana server at GRAFANA_URL would have to show, which nothing here runs yet
@@ -161,6 +165,8 @@ lint: bin/golangci-lint ## Check formatting, go.mod, vet, and the linters of .go
 	$(GO) vet ./...
 	bin/golangci-lint fmt --diff
 	bin/golangci-lint run ./...
+	$(GO) -C $(PLUGIN) mod tidy -diff
+	cd $(PLUGIN) && $(PLUGIN_ENV) ../bin/golangci-lint run $(PLUGIN_PACKAGES)
 
 # Tools are pinned in tools/go.mod, a module of its own that keeps their needs out of ours. The first build of the linter
 # takes minutes; -p 2 leaves it a machine to share.
@@ -180,6 +186,7 @@ format: bin/golangci-lint ## Rewrite the sources in the form that lint asks for
 .PHONY: fuzz
 fuzz: ## Fuzz each Fuzz function for FUZZTIME (30s)
 	@tools/fuzz.sh $(FUZZTIME)
+	@cd $(PLUGIN) && $(PLUGIN_ENV) ../tools/fuzz.sh $(FUZZTIME) $(PLUGIN_PACKAGES)
 
 # Only a package whose tests import internal/golden has the flag -update.
 GOLDEN_PACKAGES = $(shell $(GO) list -f '{{.ImportPath}} {{.TestImports}} {{.XTestImports}}' ./... | \
@@ -188,11 +195,13 @@ GOLDEN_PACKAGES = $(shell $(GO) list -f '{{.ImportPath}} {{.TestImports}} {{.XTe
 .PHONY: golden
 golden: ## Rewrite the golden files; read the diff as you would read code
 	@set -- $(GOLDEN_PACKAGES); if [ $$# -eq 0 ]; then echo "no golden files"; else $(GO) test -count=1 "$$@" -update; fi
+	$(PLUGIN_ENV) $(GO) -C $(PLUGIN) test -vet=off -count=1 -run '^TestFramesAreThoseOfTheGoldenFiles$$' ./pkg/plugin -update
 
 .PHONY: bench
 bench: bin/benchstat ## Run the benchmarks; compare two outputs with bin/benchstat
 	$(GO) test -run '^$$' -bench . -benchmem ./...
+	$(PLUGIN_ENV) $(GO) -C $(PLUGIN) test -vet=off -run '^$$' -bench . -benchmem $(PLUGIN_PACKAGES)
 
 .PHONY: clean
 clean: ## Remove what make built
-	rm -rf bin .cache coverage.out
+	rm -rf bin .cache coverage.out $(PLUGIN)/node_modules $(PLUGIN)/dist $(PLUGIN)/*.zip

@@ -1,14 +1,16 @@
 #!/bin/sh
-# Usage: tools/fuzz.sh DURATION
-# Fuzzes every Fuzz function of this module, one after the other, for the given time each. The first crasher ends the run;
+# Usage: tools/fuzz.sh DURATION [PACKAGE...]
+# Fuzzes every Fuzz function of the packages, or of this module, one after the other, for the given time each. The first crasher ends the run;
 # go test has written it to testdata/fuzz by then.
 set -eu
 
 duration=$1
+shift
+[ $# -gt 0 ] || set -- ./...
 # shellcheck disable=SC2016 # the dollars are the template's
 files='{{$dir := .Dir}}{{range .TestGoFiles}}{{$dir}}/{{.}} {{end}}{{range .XTestGoFiles}}{{$dir}}/{{.}} {{end}}'
 
-packages=$(go list -f "{{.ImportPath}} $files" ./...)
+packages=$(go list -f "{{.ImportPath}} $files" "$@")
 echo "$packages" | while read -r package sources; do
 	[ -n "$sources" ] || continue
 	# shellcheck disable=SC2086 # the list is meant to be split
