@@ -43,6 +43,7 @@ func mayImport() map[string][]string {
 		"internal/readme":             nil,
 		"internal/selfsigned":         nil,
 		"internal/syncbuf":            nil,
+		"internal/testgrafana":        nil,
 	}
 }
 
