@@ -9,5 +9,9 @@ export default defineConfig({
     // The packages of Grafana import files that Node alone cannot.
     server: { deps: { inline: [/@grafana\//] } },
     testTimeout: 20_000,
+    silent: 'passed-only',
+    // One process for both files: to load the packages is most of the time.
+    isolate: false,
+    fileParallelism: false,
   },
 });

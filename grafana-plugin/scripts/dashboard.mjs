@@ -18,7 +18,7 @@ const panels = {
       defaults: { unit: 'none', ...table },
       overrides: [
         { matcher: { id: 'byName', options: 'verdict' }, properties: [{ id: 'custom.cellOptions', value: { type: 'color-text' } }] },
-        ...hide('key', 'usename', 'backend_start', 'foreign'),
+        ...hide('key', 'usename', 'backend_start', 'foreign', 'visible'),
       ],
     },
     options: { showHeader: true },

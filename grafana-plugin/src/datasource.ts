@@ -12,12 +12,14 @@ import {
   type TemplateSrv,
 } from '@grafana/runtime';
 
+import { AnnotationEditor } from './components/QueryEditor';
 import type { Filter, LeaderQuery, NameKind } from './types';
 import { LeaderVariables } from './variables';
 
 /** LeaderDatasource hands queries to the backend, which answers from the exporter's API. */
 export class LeaderDatasource extends DataSourceWithBackend<LeaderQuery> {
   annotations: AnnotationSupport<LeaderQuery> = {
+    QueryEditor: AnnotationEditor,
     getDefaultQuery: () => ({ queryType: 'annotations' }),
     prepareQuery: (annotation) => ({ refId: 'Anno', ...annotation.target, queryType: 'annotations' }),
   };

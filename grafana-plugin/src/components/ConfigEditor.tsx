@@ -23,6 +23,8 @@ export function ConfigEditor({ options, onOptionsChange }: Props) {
         urlDocs="Address of leader-exporter. It may have a path, behind a proxy."
         dataSourceConfig={options}
         onChange={onOptionsChange}
+        // Equal requests of different people are one, so that none can carry a person's identity.
+        showForwardOAuthIdentityOption={false}
         secureSocksDSProxyEnabled={config.secureSocksDSProxyEnabled}
       />
       <InlineField label="Bearer token" labelWidth={26} htmlFor={`${id}-token`} tooltip="Sent as Authorization: Bearer, where a proxy asks for it.">

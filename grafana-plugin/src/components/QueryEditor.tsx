@@ -26,10 +26,15 @@ const stats: Array<{ value: Stat; label: string; description?: string }> = [
 
 const maxLimit = 10000;
 
-/** QueryEditor is the editor of panels, alert rules, annotations and Explore. */
-export function QueryEditor({ datasource, query, onChange, onRunQuery }: Props) {
+/** AnnotationEditor is the editor of annotations, which are always handovers. */
+export function AnnotationEditor(props: Props) {
+  return <QueryEditor {...props} fixedType="annotations" />;
+}
+
+/** QueryEditor is the editor of panels, alert rules and Explore. */
+export function QueryEditor({ datasource, query, onChange, onRunQuery, fixedType }: Props & { fixedType?: QueryType }) {
   const id = useId();
-  const type = query.queryType ?? 'current';
+  const type = fixedType ?? query.queryType ?? 'current';
   const change = (part: Partial<LeaderQuery>) => {
     onChange({ ...query, ...part });
     onRunQuery();
@@ -40,11 +45,13 @@ export function QueryEditor({ datasource, query, onChange, onRunQuery }: Props) 
   };
   return (
     <>
-      <InlineFieldRow>
-        <InlineField label="Type" labelWidth={14}>
-          <RadioButtonGroup aria-label="Type" options={types} value={type} onChange={(queryType) => change({ queryType })} />
-        </InlineField>
-      </InlineFieldRow>
+      {!fixedType && (
+        <InlineFieldRow>
+          <InlineField label="Type" labelWidth={14}>
+            <RadioButtonGroup aria-label="Type" options={types} value={type} onChange={(queryType) => change({ queryType })} />
+          </InlineField>
+        </InlineFieldRow>
+      )}
       <InlineFieldRow>
         <FilterFields datasource={datasource} filter={query} onChange={change} />
       </InlineFieldRow>

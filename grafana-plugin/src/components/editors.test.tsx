@@ -7,7 +7,7 @@ import { describe, expect, it, vi } from 'vitest';
 import { testDatasource } from '../test/datasource';
 import type { JsonData, LeaderQuery, LeaderVariableQuery, SecureData } from '../types';
 import { ConfigEditor } from './ConfigEditor';
-import { QueryEditor } from './QueryEditor';
+import { AnnotationEditor, QueryEditor } from './QueryEditor';
 import { VariableEditor } from './VariableEditor';
 
 function renderQuery(first: Partial<LeaderQuery> = {}) {
@@ -94,6 +94,20 @@ describe('QueryEditor', () => {
   });
 });
 
+describe('AnnotationEditor', () => {
+  it('offers no type, since annotations are handovers, and has the limit', async () => {
+    const changed = vi.fn<(query: LeaderQuery) => void>();
+    const { datasource } = testDatasource();
+    expect(datasource.annotations.QueryEditor).toBe(AnnotationEditor);
+    render(<AnnotationEditor datasource={datasource} query={{ refId: 'Anno', queryType: 'terms' }} onChange={changed} onRunQuery={vi.fn()} />);
+    expect(screen.queryByRole('radio')).toBeNull();
+    const user = userEvent.setup();
+    await user.type(screen.getByLabelText('Limit'), '7');
+    await user.tab();
+    expect(changed).toHaveBeenLastCalledWith(expect.objectContaining({ limit: 7 }));
+  });
+});
+
 describe('VariableEditor', () => {
   it('chooses the kind, and narrows down by the others', async () => {
     const changed = vi.fn<(query: LeaderVariableQuery) => void>();
@@ -132,6 +146,12 @@ describe('ConfigEditor', () => {
     render(<ConfigEditor options={options} onOptionsChange={changed} />);
     await userEvent.setup().type(screen.getByPlaceholderText('http://leader-exporter:18861'), 'h');
     expect(changed).toHaveBeenLastCalledWith(expect.objectContaining({ url: 'h' }));
+  });
+
+  it('does not offer to forward an identity, which shared requests cannot carry', () => {
+    render(<ConfigEditor options={options} onOptionsChange={vi.fn()} />);
+    expect(screen.getByText('Basic auth')).toBeTruthy();
+    expect(screen.queryByText(/Forward OAuth/)).toBeNull();
   });
 
   it('writes the token to what the browser cannot read back', async () => {
