@@ -41,7 +41,7 @@ type Holder struct {
 	BackendStart        *time.Time `json:"backend_start"`
 	TermStart           *time.Time `json:"term_start"`
 	HeartbeatAgeSeconds *float64   `json:"heartbeat_age_seconds"`
-	Foreign             *bool      `json:"foreign"`
+	Foreign             bool       `json:"foreign"` // its application_name is none of those expected
 }
 
 // Target is what the exporter knows of a server as a whole.

@@ -201,14 +201,10 @@ func (l *timelineOf) draw() {
 	l.drawPresent(free)
 }
 
-// goesOn reports whether a term without end has gone on until now, or ended since the exporter answered. While a target cannot be
-// asked its term goes on for all that is known, but nobody sees it.
+// goesOn reports whether polls still see the term. While a target cannot be asked its term is ongoing for all that is known, but
+// nobody sees it.
 func (l *timelineOf) goesOn(term exporter.Term) bool {
-	if l.lock == nil || l.lock.Verdict == exporter.Unknown {
-		return false
-	}
-	shown := l.lock.Holder != nil && l.lock.Holder.TermStart != nil && l.lock.Holder.TermStart.Equal(term.Start)
-	return term.Ongoing || shown
+	return term.Ongoing && l.lock != nil && l.lock.Verdict != exporter.Unknown
 }
 
 // drawPresent adds what is known after the last term.
