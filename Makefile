@@ -21,7 +21,7 @@ LDFLAGS := -X github.com/prometheus/common/version.Version=$(VERSION)
 TIMED = tools/timed.sh $@
 
 # The parts of `make test`, in the order in which they run: what fails soonest comes first.
-TESTS := test-setup test-lint test-unit test-faults test-chaos test-soak test-load test-pages test-matrix test-plugin
+TESTS := test-setup test-lint test-unit test-faults test-chaos test-soak-and-plugin test-load test-pages test-matrix
 
 .DEFAULT_GOAL := help
 
@@ -55,7 +55,7 @@ test-setup:
 	@$(TIMED) $(MAKE) --no-print-directory setup
 
 test-lint:
-	@$(TIMED) $(MAKE) --no-print-directory lint
+	@$(TIMED) $(MAKE) --no-print-directory lint-root
 
 # The race detector needs cgo. Examples and fuzz seeds are tests and run here too. Pictures of pages stay in .cache/artefacts.
 test-unit:
@@ -80,6 +80,14 @@ test-chaos:
 # Three reference replicas whose leader is killed every five seconds.
 test-soak:
 	@LEADER_SOAK_SECONDS=120 $(TIMED) $(GO) -C cmd/plexsphere-demo test -count=1 -v -run '$(SOAK_TESTS)'
+
+# The replicas of the soak wait nearly all the time. What they leave of the machine serves the tests of the plugin, or else its compiler.
+test-soak-and-plugin:
+	@$(TIMED) $(MAKE) --no-print-directory -j 2 --output-sync=recurse test-soak test-plugin-behind
+
+.PHONY: test-soak test-plugin test-plugin-behind
+test-plugin-behind:
+	@nice -n 19 $(MAKE) --no-print-directory test-plugin
 
 # What loads a server or the exporter has the machine for itself: beside it the tests of package leader would miss their checks.
 test-load:
@@ -141,6 +149,7 @@ plugin: $(PLUGIN)/node_modules/.package-lock.json ## Build the Grafana plugin in
 # Binaries for this machine alone: compiling the SDK takes minutes for each. go vet is the linter's.
 test-plugin: ## Run the tests of the Grafana plugin, and build it
 	@tools/timed.sh "$@ npm ci" $(MAKE) --no-print-directory $(PLUGIN)/node_modules/.package-lock.json
+	@tools/timed.sh "$@ lint" $(MAKE) --no-print-directory lint-plugin
 	@tools/timed.sh "$@ frontend" $(MAKE) --no-print-directory plugin-frontend
 	@tools/timed.sh "$@ package" $(MAKE) --no-print-directory plugin-package
 	@tools/timed.sh "$@ backend" $(MAKE) --no-print-directory plugin-backend
@@ -162,12 +171,16 @@ plugin-backend:
 test-grafana: ## Look at each panel on the Grafana server at GRAFANA_URL, or say that this was not run
 	@$(GO) run ./internal/testgrafana
 
-.PHONY: lint
-lint: bin/golangci-lint ## Check formatting, go.mod, vet, and the linters of .golangci.yml
+.PHONY: lint lint-root lint-plugin
+lint: lint-root lint-plugin ## Check formatting, go.mod, vet, and the linters of .golangci.yml
+
+lint-root: bin/golangci-lint
 	$(GO) mod tidy -diff
 	$(GO) vet ./...
 	bin/golangci-lint fmt --diff
 	bin/golangci-lint run ./...
+
+lint-plugin: bin/golangci-lint
 	$(GO) -C $(PLUGIN) mod tidy -diff
 	cd $(PLUGIN) && $(PLUGIN_ENV) ../bin/golangci-lint run $(PLUGIN_PACKAGES)
 
