@@ -83,7 +83,7 @@ test-soak:
 
 # The replicas of the soak wait nearly all the time. What they leave of the machine serves the tests of the plugin, or else its compiler.
 test-soak-and-plugin:
-	@$(TIMED) $(MAKE) --no-print-directory -j 2 --output-sync=recurse test-soak test-plugin-behind
+	@$(TIMED) $(MAKE) --no-print-directory -j 2 --output-sync=target test-soak test-plugin-behind
 
 .PHONY: test-soak test-plugin test-plugin-behind
 test-plugin-behind:
@@ -171,8 +171,11 @@ plugin-backend:
 test-grafana: ## Look at each panel on the Grafana server at GRAFANA_URL, or say that this was not run
 	@$(GO) run ./internal/testgrafana
 
+# One make each, under -j too: golangci-lint refuses to run twice at once.
 .PHONY: lint lint-root lint-plugin
-lint: lint-root lint-plugin ## Check formatting, go.mod, vet, and the linters of .golangci.yml
+lint: ## Check formatting, go.mod, vet, and the linters of .golangci.yml
+	@$(MAKE) --no-print-directory lint-root
+	@$(MAKE) --no-print-directory lint-plugin
 
 lint-root: bin/golangci-lint
 	$(GO) mod tidy -diff

@@ -53,8 +53,9 @@ type checker struct {
 //   - H1: at most one session holds the lock at the server.
 //   - H2: the fences of terms strictly rise in the order in which the terms began.
 //   - H3: two replicas lead at once only when a fault that ends sessions has hit the older leader or the server, and only
-//     until that fault's Overlap. A replica that comes out of a pause, silent for three intervals or more, may find itself
-//     leading for one interval more: whether it begins work then is H4's.
+//     until that fault's Overlap. Of two terms that began within the slack either may be the older. A replica
+//     that comes out of a pause, silent for three intervals or more, may find itself leading for one interval more: whether it
+//     begins work then is H4's.
 //   - H4: a unit of work begins within a term of its replica and under the fence of that term; and not later than three
 //     intervals after the replica was paused or cut off, unless that is over and the term outlived it: at its end the server
 //     showed the lock for the replica or, where it names no holders, it was shorter than LockFree.
