@@ -32,6 +32,7 @@ func TestTimeIsKnownAsLongAsTheExporterHasSeen(t *testing.T) {
 		"ended after the exporter told of it":      {open + `true}`, other, up, []string{"00 unknown", "10 a", "00 -"}, ""},
 		"nobody watches the lock any more":         {open + `false}`, "", up, []string{"00 unknown", "10 a", "30 unknown", "00 -"}, ""},
 		"watched again, and the term not seen end": {open + `false}`, unknown, up, []string{"00 unknown", "10 a", "30 unknown", "00 -"}, ""},
+		"never seen to end, and another leads":     {open + `false}`, other, up, []string{"00 unknown", "10 a", "30 unknown", "00 -"}, ""},
 		"free, and seen so":                        {ended, free, up, []string{"00 unknown", "10 a", "30 no leader", "00 -"}, "11:00:00"},
 		"free, and the target is down":             {ended, unknown, down, []string{"00 unknown", "10 a", "30 no leader", "40 unknown", "00 -"}, "10:40:00"},
 		"free, and not watched any more":           {ended, "", up, []string{"00 unknown", "10 a", "30 unknown", "00 -"}, "10:30:00"},
