@@ -72,7 +72,7 @@ func leaderless(term exporter.Term, next *exporter.Term, until time.Time) (annot
 		return annotation{}, false
 	}
 	if next != nil {
-		if next.StartedAfter == nil || next.StartedAfter.Before(*term.End) {
+		if next.StartedAfter == nil || !next.Start.After(*term.End) { // one poll that saw the lock free is enough
 			return annotation{}, false
 		}
 		until = next.Start

@@ -72,20 +72,23 @@ func TestTheBinaryAnswersAsGrafanaAsks(t *testing.T) {
 	if err != nil || !strings.Contains(string(metrics.Metrics.Prometheus), "go_goroutines") {
 		t.Errorf("metrics: %v", err)
 	}
-	answer, err := queries.QueryData(ctx, &pluginv2.QueryDataRequest{PluginContext: grafana, Queries: []*pluginv2.DataQuery{
-		{RefId: "A", QueryType: "current", Json: []byte(`{"live": true}`), TimeRange: backend.ToProto().TimeRange(recent())},
-		{RefId: "B", QueryType: "nothing", Json: []byte(`{}`), TimeRange: backend.ToProto().TimeRange(recent())},
-	}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if answer.Responses["B"].Error == "" || answer.Responses["B"].ErrorSource != "downstream" {
-		t.Errorf("an unknown query answers %+v", answer.Responses["B"])
-	}
-	frames, err := data.UnmarshalArrowFrames(answer.Responses["A"].Frames)
-	if err != nil || len(frames) != 1 || cell(t, frames[0], "holder", 0) != "api-1" {
-		t.Fatalf("frames %v, %v: %s", frames, err, answer.Responses["A"].Error)
-	}
+	var frames data.Frames
+	eventually(t, func() (bool, any) {
+		answer, err := queries.QueryData(ctx, &pluginv2.QueryDataRequest{PluginContext: grafana, Queries: []*pluginv2.DataQuery{
+			{RefId: "A", QueryType: "current", Json: []byte(`{"live": true}`), TimeRange: backend.ToProto().TimeRange(recent())},
+			{RefId: "B", QueryType: "nothing", Json: []byte(`{}`), TimeRange: backend.ToProto().TimeRange(recent())},
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if answer.Responses["B"].Error == "" || answer.Responses["B"].ErrorSource != "downstream" {
+			t.Fatalf("an unknown query answers %+v", answer.Responses["B"])
+		}
+		if frames, err = data.UnmarshalArrowFrames(answer.Responses["A"].Frames); err != nil || len(frames) != 1 {
+			t.Fatalf("frames %v, %v: %s", frames, err, answer.Responses["A"].Error)
+		}
+		return cell(t, frames[0], "holder", 0) == "api-1", frames[0]
+	})
 	resource, err := resources.CallResource(ctx, &pluginv2.CallResourceRequest{PluginContext: grafana, Method: "GET", Path: "databases", Url: "databases?target=default"})
 	if err != nil {
 		t.Fatal(err)
@@ -102,12 +105,15 @@ func TestTheBinaryAnswersAsGrafanaAsks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	packet, err := stream.Recv()
-	if err != nil {
-		t.Fatal(err)
-	}
-	var frame data.Frame
-	if err := json.Unmarshal(packet.Data, &frame); err != nil || cell(t, &frame, "holder", 0) != "api-1" {
-		t.Errorf("stream: %v: %s", err, packet.Data)
-	}
+	eventually(t, func() (bool, any) {
+		packet, err := stream.Recv()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var frame data.Frame
+		if err := json.Unmarshal(packet.Data, &frame); err != nil {
+			t.Fatalf("stream: %v: %s", err, packet.Data)
+		}
+		return cell(t, &frame, "holder", 0) == "api-1", string(packet.Data)
+	})
 }
