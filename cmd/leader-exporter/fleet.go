@@ -34,6 +34,7 @@ type fleet struct {
 	gatherer   atomic.Pointer[prometheus.Registry] // of the present targets
 	reloaded   prometheus.Gauge
 	reloadedAt prometheus.Gauge
+	generation atomic.Uint64 // counts the changes of what a scrape tells
 
 	mu      sync.Mutex // guards the fields below; held through a reload
 	members map[string]*member
@@ -79,6 +80,7 @@ func (f *fleet) load(ctx context.Context) error {
 	next, err := f.prepare()
 	if err != nil {
 		f.reloaded.Set(0)
+		f.generation.Add(1)
 		return err
 	}
 	before := f.members
@@ -147,6 +149,7 @@ func (f *fleet) prepareWatcher(m *member) {
 	m.target = m.spec.apiTarget()
 	var err error
 	m.watcher, err = m.spec.watcher(f.opts, f.logger, f.recorder.OpenTerms(name), func(s lockwatch.Snapshot) {
+		f.generation.Add(1)
 		f.recorder.Note(name, s)
 		f.events.Note(m.target, s)
 	})
@@ -179,6 +182,7 @@ func (f *fleet) publish() {
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(f.reloaded, f.reloadedAt, collector.New(targets))
 	f.gatherer.Store(registry)
+	f.generation.Add(1)
 }
 
 // Gather implements prometheus.Gatherer over the present targets, once some were loaded.

@@ -158,13 +158,14 @@ func newHandler(fleet *fleet, terms api.History, lifecycle bool, logger *slog.Lo
 	for _, path := range []string{"/{$}", "/static/", "/api/"} {
 		mux.Handle(path, pages)
 	}
-	mux.Handle("GET /metrics", promhttp.HandlerFor(prometheus.Gatherers{process, fleet}, promhttp.HandlerOpts{
+	metrics := promhttp.HandlerFor(prometheus.Gatherers{process, fleet}, promhttp.HandlerOpts{
 		ErrorLog:            slog.NewLogLogger(logger.Handler(), slog.LevelError),
 		ErrorHandling:       promhttp.ContinueOnError,
 		EnableOpenMetrics:   true,
 		MaxRequestsInFlight: 40,
 		Registry:            process,
-	}))
+	})
+	mux.Handle("GET /metrics", &scrapes{handler: metrics, generation: fleet.generation.Load})
 	// The process answers, so it is healthy; it runs, so its configuration was loaded. Neither asks the database.
 	mux.HandleFunc("GET /-/healthy", answer("leader-exporter is healthy.\n"))
 	mux.HandleFunc("GET /-/ready", answer("leader-exporter is ready.\n"))
