@@ -12,31 +12,28 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// pollSQL reads pg_locks once, filters, and only then looks up the backends. It returns a row for each watched database, with NULLs
-// where nobody holds or wants a lock, and else one for each session and mode.
+// pollSQL reads pg_locks once and in one pass, which counts all rows and keeps those of the locks, and only then looks up the backends of
+// these. It returns a row for each watched database, with NULLs where nobody holds or wants a lock, and else one for each session and mode.
 //
 //   - $1, $2, $3: classid, objid and objsubid of the locks
 //   - $4: whether to tell of all databases; $5: names of databases to tell of
+//
+// No backend has pid 0; with NULL the function would return all of them. Both that function and the view pg_stat_activity, which is made of
+// it, are in the manual, "The Cumulative Statistics System".
 const pollSQL = `
-WITH seen AS MATERIALIZED (
-	SELECT locktype, database, classid, objid, objsubid, pid, mode, granted FROM pg_locks
-), wanted AS MATERIALIZED (
-	SELECT k.lock, s.database, s.pid, s.granted, s.granted AND s.mode = 'ExclusiveLock' AS exclusive
-	FROM seen AS s JOIN unnest($1::oid[], $2::oid[], $3::int2[]) WITH ORDINALITY AS k(classid, objid, objsubid, lock)
-		USING (classid, objid, objsubid)
-	WHERE s.locktype = 'advisory'
-), watched AS (
-	SELECT oid, datname, datname = current_database() AS own, datallowconn AND NOT datistemplate AS listed FROM pg_database
-	WHERE datname = current_database() OR $4 OR datname = ANY($5::text[])
-)
 SELECT clock_timestamp(), extract(epoch FROM clock_timestamp() - statement_timestamp())::float8, pg_is_in_recovery(), server.locks,
-	d.datname::text, d.own, d.listed, w.lock, w.pid, w.granted, w.exclusive,
-	a.pid IS NULL AND w.pid IS NOT NULL, a.backend_start, a.application_name, a.usename::text, host(a.client_addr),
+	d.datname::text, d.datname = current_database(), d.datallowconn AND NOT d.datistemplate, w.lock, w.pid, w.granted, w.exclusive,
+	a.pid IS NULL AND w.pid IS NOT NULL, a.backend_start, a.application_name, pg_get_userbyid(a.usesysid)::text, host(a.client_addr),
 	extract(epoch FROM clock_timestamp() - a.state_change)::float8
-FROM (SELECT count(*) AS locks FROM seen) AS server
-	CROSS JOIN watched AS d
-	LEFT JOIN wanted AS w ON w.database = d.oid
-	LEFT JOIN pg_stat_activity AS a ON a.pid = w.pid`
+FROM (
+	SELECT count(*) AS locks,
+		array_agg(ROW(k.lock, l.database, l.pid, l.granted, l.granted AND l.mode = 'ExclusiveLock')) FILTER (WHERE k.lock IS NOT NULL) AS wanted
+	FROM pg_locks AS l LEFT JOIN unnest($1::oid[], $2::oid[], $3::int2[]) WITH ORDINALITY AS k(classid, objid, objsubid, lock)
+		ON l.locktype = 'advisory' AND l.classid = k.classid AND l.objid = k.objid AND l.objsubid = k.objsubid
+) AS server
+	JOIN pg_database AS d ON d.datname = current_database() OR $4 OR d.datname = ANY($5::text[])
+	LEFT JOIN LATERAL unnest(server.wanted) AS w(lock bigint, database oid, pid int, granted bool, exclusive bool) ON w.database = d.oid
+	LEFT JOIN LATERAL pg_stat_get_activity(coalesce(w.pid, 0)) AS a ON true`
 
 // answer is what one poll brought.
 type answer struct {
