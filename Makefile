@@ -21,7 +21,7 @@ LDFLAGS := -X github.com/prometheus/common/version.Version=$(VERSION)
 TIMED = tools/timed.sh $@
 
 # The parts of `make test`, in the order in which they run: what fails soonest comes first.
-TESTS := test-setup test-lint test-unit test-faults test-chaos test-soak-and-plugin test-load test-pages test-matrix
+TESTS := test-setup test-lint test-unit test-faults test-chaos test-soak-and-plugin test-load test-pages-and-bench test-matrix
 
 .DEFAULT_GOAL := help
 
@@ -43,7 +43,7 @@ build: ## Build the commands into bin/
 
 .PHONY: setup
 setup: ## Install what the tests and the demo need, or say what to install
-	@tools/setup.sh go cc git postgresql pgbouncer psql prometheus promtool alertmanager amtool chromium curl npm
+	@tools/setup.sh go cc git postgresql pgbouncer psql prometheus promtool alertmanager amtool chromium curl npm $(BENCH_NEEDS)
 
 # One make each: the parts must run in this order, under -j too.
 .PHONY: test
@@ -92,6 +92,20 @@ test-plugin-behind:
 # What loads a server or the exporter has the machine for itself: beside it the tests of package leader would miss their checks.
 test-load:
 	@CGO_ENABLED=1 $(TIMED) $(GO) test -race -p 1 -count=1 -run '$(LOAD_TESTS)' ./lockwatch ./alerts ./api ./dashboards ./cmd/leader-exporter
+
+# Prometheus and its rules wait nearly all the time. What they leave of the machine serves client-go's compilation and the smoke run.
+test-pages-and-bench:
+	@$(TIMED) $(MAKE) --no-print-directory -j 2 --output-sync=target test-pages test-bench-behind
+
+.PHONY: test-pages test-bench test-bench-behind
+test-bench-behind:
+	@nice -n 19 $(MAKE) --no-print-directory test-bench
+
+# Every part of the benchmarks works; figures of so short a run say nothing.
+test-bench:
+	@tools/timed.sh "$@ lint" $(MAKE) --no-print-directory lint-bench
+	@tools/timed.sh "$@ tests" $(GO) -C $(BENCH) test -count=1 ./...
+	@tools/timed.sh "$@ smoke" $(GO) -C $(BENCH) run . -smoke
 
 # What breaks, in a dozen deployments under one Prometheus and one Alertmanager, pages once; nothing else pages.
 test-pages:
@@ -172,10 +186,11 @@ test-grafana: ## Look at each panel on the Grafana server at GRAFANA_URL, or say
 	@$(GO) run ./internal/testgrafana
 
 # One make each, under -j too: golangci-lint refuses to run twice at once.
-.PHONY: lint lint-root lint-plugin
+.PHONY: lint lint-root lint-plugin lint-bench
 lint: ## Check formatting, go.mod, vet, and the linters of .golangci.yml
 	@$(MAKE) --no-print-directory lint-root
 	@$(MAKE) --no-print-directory lint-plugin
+	@$(MAKE) --no-print-directory lint-bench
 
 lint-root: bin/golangci-lint
 	$(GO) mod tidy -diff
@@ -186,6 +201,10 @@ lint-root: bin/golangci-lint
 lint-plugin: bin/golangci-lint
 	$(GO) -C $(PLUGIN) mod tidy -diff
 	cd $(PLUGIN) && $(PLUGIN_ENV) ../bin/golangci-lint run $(PLUGIN_PACKAGES)
+
+lint-bench: bin/golangci-lint
+	$(GO) -C $(BENCH) mod tidy -diff
+	cd $(BENCH) && ../bin/golangci-lint run ./...
 
 # Tools are pinned in tools/go.mod, a module of its own that keeps their needs out of ours. The first build of the linter
 # takes minutes; -p 2 leaves it a machine to share.
@@ -216,8 +235,19 @@ golden: ## Rewrite the golden files; read the diff as you would read code
 	@set -- $(GOLDEN_PACKAGES); if [ $$# -eq 0 ]; then echo "no golden files"; else $(GO) test -count=1 "$$@" -update; fi
 	$(PLUGIN_ENV) $(GO) -C $(PLUGIN) test -vet=off -count=1 -run '^TestFramesAreThoseOfTheGoldenFiles$$' ./pkg/plugin -update
 
+# The comparison with what a user would pick instead, in twenty minutes on a machine that does nothing else: docs/performance.md.
+BENCH = bench
+BENCH_NEEDS = prometheus-sql-exporter prometheus-postgres-exporter
+# As in: make bench BENCH_FLAGS='-update ../docs/performance.md'
+BENCH_FLAGS ?=
+
 .PHONY: bench
-bench: bin/benchstat ## Run the benchmarks; compare two outputs with bin/benchstat
+bench: ## Measure beside sql_exporter, postgres_exporter and client-go, and print the table of docs/performance.md
+	@tools/setup.sh go git postgresql $(BENCH_NEEDS)
+	@$(GO) -C $(BENCH) run . $(BENCH_FLAGS)
+
+.PHONY: bench-go
+bench-go: bin/benchstat ## Run the Go benchmarks; compare two outputs with bin/benchstat
 	$(GO) test -run '^$$' -bench . -benchmem ./...
 	$(PLUGIN_ENV) $(GO) -C $(PLUGIN) test -vet=off -run '^$$' -bench . -benchmem $(PLUGIN_PACKAGES)
 

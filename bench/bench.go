@@ -31,7 +31,7 @@ func (b *bench) run(ctx context.Context, wanted []part) (table string, err error
 	if b.folder, err = os.MkdirTemp("", "bench"); err != nil {
 		return "", err
 	}
-	defer os.RemoveAll(b.folder)
+	defer func() { _ = os.RemoveAll(b.folder) }()
 	if b.root, err = repository(ctx); err != nil {
 		return "", err
 	}
@@ -45,7 +45,7 @@ func (b *bench) run(ctx context.Context, wanted []part) (table string, err error
 	if b.template, err = pgserver.NewTemplate(ctx); err != nil {
 		return "", err
 	}
-	defer b.template.Remove()
+	defer func() { _ = b.template.Remove() }()
 	about, err := b.machine(ctx)
 	if err != nil {
 		return "", err

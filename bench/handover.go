@@ -49,7 +49,7 @@ func measureHandover(ctx context.Context, b *bench) error {
 	if err != nil {
 		return err
 	}
-	defer server.Close()
+	defer func() { _ = server.Close() }()
 	ourTimes, theirTimes := &handovers{demoted: figures{}, succeeded: figures{}}, &handovers{demoted: figures{}, succeeded: figures{}}
 	var all sync.WaitGroup
 	failed := make(chan error, 100)

@@ -27,7 +27,7 @@ func (b *bench) machine(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	defer server.Close()
+	defer func() { _ = server.Close() }()
 	conn, err := connect(ctx, server, "bench")
 	if err != nil {
 		return "", err

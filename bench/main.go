@@ -14,12 +14,15 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"k8s.io/klog/v2"
 )
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	os.Exit(run(ctx, os.Args[1:], os.Stdout, os.Stderr))
+	status := run(ctx, os.Args[1:], os.Stdout, os.Stderr)
+	stop()
+	os.Exit(status)
 }
 
 // extent is how much is measured.
@@ -94,6 +97,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 			return 2
 		}
 	}
+	klog.LogToStderr(false) // client-go logs there by itself
+	klog.SetOutput(io.Discard)
 	b := &bench{extent: whole(), progress: stderr}
 	if *short {
 		b.extent = smoke()

@@ -9,6 +9,7 @@
 #   pgbouncer   PgBouncer, the connection pooler
 #   alertmanager  Alertmanager, under Debian's name for its program
 #   psql, prometheus, promtool, amtool, chromium, curl, git
+#   prometheus-sql-exporter, prometheus-postgres-exporter  what the benchmarks compare with
 #   npm         for tools/postgres.sh, which fetches other versions of the server
 #
 # Nothing happens when everything is there. As root on a machine with apt-get, missing needs are installed as Debian
@@ -147,7 +148,7 @@ find_missing() {
 		case $need in
 		go) check_go && continue ;;
 		cc | postgresql | pgbouncer | alertmanager) "has_$need" && continue ;;
-		psql | prometheus | promtool | amtool | chromium | curl | git | npm) has "$need" && continue ;;
+		psql | prometheus | promtool | amtool | chromium | curl | git | npm | prometheus-sql-exporter | prometheus-postgres-exporter) has "$need" && continue ;;
 		*) fail "unknown need \"$need\"; the head of tools/setup.sh lists them" ;;
 		esac
 		missing="$missing${missing:+ }$need"
