@@ -85,9 +85,10 @@ test-soak:
 test-soak-and-plugin:
 	@$(TIMED) $(MAKE) --no-print-directory -j 2 --output-sync=target test-soak test-plugin-behind
 
-.PHONY: test-soak test-plugin test-plugin-behind
-test-plugin-behind:
-	@nice -n 19 $(MAKE) --no-print-directory test-plugin
+# What runs behind other tests has the lowest priority.
+.PHONY: test-soak test-plugin test-plugin-behind test-bench-behind
+test-plugin-behind test-bench-behind: %-behind:
+	@nice -n 19 $(MAKE) --no-print-directory $*
 
 # What loads a server or the exporter has the machine for itself: beside it the tests of package leader would miss their checks.
 test-load:
@@ -97,10 +98,7 @@ test-load:
 test-pages-and-bench:
 	@$(TIMED) $(MAKE) --no-print-directory -j 2 --output-sync=target test-pages test-bench-behind
 
-.PHONY: test-pages test-bench test-bench-behind
-test-bench-behind:
-	@nice -n 19 $(MAKE) --no-print-directory test-bench
-
+.PHONY: test-pages test-bench
 # Every part of the benchmarks works; figures of so short a run say nothing.
 test-bench:
 	@tools/timed.sh "$@ lint" $(MAKE) --no-print-directory lint-bench

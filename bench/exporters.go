@@ -59,7 +59,7 @@ func (b *bench) compareExporters(ctx context.Context, locks int) error {
 	if f.floor, err = b.newStation(ctx, floorName, locks); err != nil {
 		return err
 	}
-	for _, name := range []string{ours, sqlRival, postgresR} {
+	for _, name := range []string{ours, sqlRival, postgresRival} {
 		s, err := b.newStation(ctx, name, locks)
 		if err != nil {
 			return err
@@ -79,7 +79,7 @@ func (f *field) add(what, unit string, got figures, sqlAtMost, postgresAtMost fl
 	what = fmt.Sprintf("%s, %d locks", what, f.locks)
 	return cmp.Or(
 		f.b.add(row{what: what, unit: unit, ours: got[ours], alternative: sqlRival, theirs: got[sqlRival], atMost: sqlAtMost}),
-		f.b.add(row{what: what, unit: unit, ours: got[ours], alternative: postgresR, theirs: got[postgresR], atMost: postgresAtMost}),
+		f.b.add(row{what: what, unit: unit, ours: got[ours], alternative: postgresRival, theirs: got[postgresRival], atMost: postgresAtMost}),
 	)
 }
 
@@ -91,21 +91,17 @@ func (f *field) latencies(ctx context.Context, clients int) error {
 	median, tail, cpu := figures{}, figures{}, figures{}
 	for range f.b.extent.rounds {
 		for _, s := range f.stations {
-			before, err := s.cpu()
-			if err != nil {
+			var took []time.Duration
+			used, err := s.during(func() (err error) {
+				took, err = f.b.scrapes(ctx, s.url, clients)
 				return err
-			}
-			took, err := f.b.scrapes(ctx, s.url, clients)
+			})
 			if err != nil || len(took) == 0 {
 				return cmp.Or(err, errors.New("no scrape ended in time"))
 			}
-			after, err := s.cpu()
-			if err != nil {
-				return err
-			}
 			median.note(s.name, quantile(took, 0.5))
 			tail.note(s.name, quantile(took, 0.99))
-			cpu.note(s.name, milliseconds(after.total()-before.total())/float64(len(took)+clients))
+			cpu.note(s.name, milliseconds(used.total())/float64(len(took)+clients))
 		}
 	}
 	what := fmt.Sprintf("scrape, %d client(s)", clients)
@@ -135,7 +131,7 @@ func (f *field) apart(ctx context.Context) error {
 			}
 		}
 		for name, took := range round {
-			got.note(name, quantile(sorted(took), 0.5))
+			got.note(name, quantile(took, 0.5))
 		}
 	}
 	return f.add("scrape each 120 ms (a page of its own), p50", "ms", got, 0, 0)
@@ -154,6 +150,19 @@ func (s *station) cpu() (now spent, err error) {
 	}
 	now.server, err = cpuOfServer(s.postmaster)
 	return now, err
+}
+
+// during returns what is spent while work is done.
+func (s *station) during(work func() error) (used spent, err error) {
+	before, err := s.cpu()
+	if err != nil {
+		return used, err
+	}
+	if err := work(); err != nil {
+		return used, err
+	}
+	after, err := s.cpu()
+	return spent{exporter: after.exporter - before.exporter, server: after.server - before.server}, err
 }
 
 // sessions returns how many the server has seen begin.

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
+	"golang.org/x/sync/errgroup"
 	"k8s.io/client-go/tools/leaderelection"
 
 	"github.com/plexsphere/leader-exporter/internal/faultproxy"
@@ -51,13 +52,13 @@ func measureHandover(ctx context.Context, b *bench) error {
 	}
 	defer func() { _ = server.Close() }()
 	ourTimes, theirTimes := &handovers{demoted: figures{}, succeeded: figures{}}, &handovers{demoted: figures{}, succeeded: figures{}}
-	var all sync.WaitGroup
-	failed := make(chan error, 100)
+	var all errgroup.Group
 	start := func(into *handovers, fault string, wait time.Duration, open func() (pair, error)) {
-		all.Go(func() {
+		all.Go(func() error {
 			if err := into.measure(ctx, fault, wait, open); err != nil {
-				failed <- fmt.Errorf("%s: %w", fault, err)
+				return fmt.Errorf("%s: %w", fault, err)
 			}
+			return nil
 		})
 	}
 	number := int32(0)
@@ -70,11 +71,8 @@ func measureHandover(ctx context.Context, b *bench) error {
 			start(theirTimes, fault, wait, func() (pair, error) { return newLeases(ctx) })
 		}
 	}
-	all.Wait()
-	select {
-	case err := <-failed:
+	if err := all.Wait(); err != nil {
 		return err
-	default:
 	}
 	for _, fault := range []string{cleanStop, crash, partition} {
 		err := b.add(row{
@@ -216,15 +214,15 @@ type leases struct {
 
 func newLeases(ctx context.Context) (*leases, error) {
 	l := newLease()
-	p := &leases{seen: &seenLease{lease: l, name: "a"}}
+	p := &leases{seen: l.seenBy("a")}
 	ctx, p.cancel = context.WithCancel(ctx)
 	first, stopped := context.WithCancel(ctx)
 	p.stopped = stopped
-	before, err := leaderelection.NewLeaderElector(l.configOf(p.seen, checkInterval, func() { p.led.Store(true) }, func() { p.led.Store(false) }))
+	before, err := leaderelection.NewLeaderElector(p.seen.config(checkInterval, func() { p.led.Store(true) }, func() { p.led.Store(false) }))
 	if err != nil {
 		return p, err
 	}
-	after, err := leaderelection.NewLeaderElector(l.config("b", checkInterval, func() { p.leads.Store(true) }, nil))
+	after, err := leaderelection.NewLeaderElector(l.seenBy("b").config(checkInterval, func() { p.leads.Store(true) }, func() { p.leads.Store(false) }))
 	if err != nil {
 		return p, err
 	}

@@ -22,23 +22,8 @@ type lease struct {
 
 func newLease() *lease { return &lease{} }
 
-// config is client-go's, in the same proportions as the bounds of package leader: it tries each interval, a leader gives up after two
-// without success, and its lease ends after four. seen is the replica's way to the lease.
-func (l *lease) config(name string, interval time.Duration, started, stopped func()) leaderelection.LeaderElectionConfig {
-	return l.configOf(&seenLease{lease: l, name: name}, interval, started, stopped)
-}
-
-func (*lease) configOf(seen *seenLease, interval time.Duration, started, stopped func()) leaderelection.LeaderElectionConfig {
-	call := func(fn func()) {
-		if fn != nil {
-			fn()
-		}
-	}
-	return leaderelection.LeaderElectionConfig{
-		Lock: seen, LeaseDuration: 4 * interval, RenewDeadline: 2 * interval, RetryPeriod: interval, ReleaseOnCancel: true,
-		Callbacks: leaderelection.LeaderCallbacks{OnStartedLeading: func(context.Context) { call(started) }, OnStoppedLeading: func() { call(stopped) }},
-	}
-}
+// seenBy returns the lease as a replica of that name sees it.
+func (l *lease) seenBy(name string) *seenLease { return &seenLease{lease: l, name: name} }
 
 // seenLease is the lease as one replica sees it. It implements resourcelock.Interface.
 type seenLease struct {
@@ -99,6 +84,15 @@ func (s *seenLease) Update(ctx context.Context, record resourcelock.LeaderElecti
 	s.lease.version++
 	s.lease.record, s.version = &record, s.lease.version
 	return nil
+}
+
+// config is client-go's, in the same proportions as the bounds of package leader: it tries each interval, a leader gives up after two
+// without success, and its lease ends after four.
+func (s *seenLease) config(interval time.Duration, started, stopped func()) leaderelection.LeaderElectionConfig {
+	return leaderelection.LeaderElectionConfig{
+		Lock: s, LeaseDuration: 4 * interval, RenewDeadline: 2 * interval, RetryPeriod: interval, ReleaseOnCancel: true,
+		Callbacks: leaderelection.LeaderCallbacks{OnStartedLeading: func(context.Context) { started() }, OnStoppedLeading: stopped},
+	}
 }
 
 func (*seenLease) RecordEvent(string) {}

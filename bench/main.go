@@ -76,7 +76,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
 	flags.SetOutput(stderr)
 	short := flags.Bool("smoke", false, "measure next to nothing, to see that every part works")
-	only := flags.String("parts", "", "comma-separated parts to measure: exporters, poll, scale, elector, handover, standbys (default all)")
+	only := flags.String("parts", "", "comma-separated parts to measure, of "+strings.Join(names(), ", ")+" (default all)")
 	update := flags.String("update", "", "also replace the table in this `file`, between the lines that mark it")
 	floor := flags.String("floor", "", "only ask the server at this `DSN` SELECT 1 once a second, which run does in a process of its own")
 	if err := flags.Parse(args); err != nil {
@@ -118,9 +118,17 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) int {
 	return 0
 }
 
+// names are those of all parts.
+func names() (all []string) {
+	for _, p := range parts() {
+		all = append(all, p.name)
+	}
+	return all
+}
+
 // selected returns the parts with these names.
-func selected(names []string) (found []part, err error) {
-	for _, name := range names {
+func selected(wanted []string) (found []part, err error) {
+	for _, name := range wanted {
 		before := len(found)
 		for _, p := range parts() {
 			if p.name == name {

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -18,9 +19,9 @@ import (
 )
 
 const (
-	ours      = "leader-exporter"
-	sqlRival  = "sql_exporter"
-	postgresR = "postgres_exporter"
+	ours          = "leader-exporter"
+	sqlRival      = "sql_exporter"
+	postgresRival = "postgres_exporter"
 )
 
 // rivalQuery asks for the leader's lock as one writes it for an exporter that runs any query.
@@ -103,13 +104,20 @@ func (s *station) close(ctx context.Context) {
 
 // startExporter starts the station's exporter with its defaults, and waits until its page has the leader.
 func (b *bench) startExporter(ctx context.Context, s *station) error {
+	return s.start(ctx, func(address string) (*exec.Cmd, error) { return b.exporterCommand(s, address) }, func(page string) bool {
+		return strings.Contains(page, sampleOf(s.name))
+	})
+}
+
+// start starts an exporter at the station, which listens at the address that command is given, and waits until its page is complete.
+func (s *station) start(ctx context.Context, command func(address string) (*exec.Cmd, error), complete func(page string) bool) error {
 	port, err := pgserver.FreePort()
 	if err != nil {
 		return err
 	}
 	address := net.JoinHostPort("127.0.0.1", fmt.Sprint(port))
 	s.url = "http://" + address + "/metrics"
-	cmd, err := b.exporterCommand(s, address)
+	cmd, err := command(address)
 	if err != nil {
 		return err
 	}
@@ -118,13 +126,13 @@ func (b *bench) startExporter(ctx context.Context, s *station) error {
 	}
 	client := newScraper()
 	var last error
-	err = eventually(ctx, s.name+" tells who leads", func() bool {
+	err = eventually(ctx, cmd.Path+" tells who leads", func() bool {
 		var page string
 		_, page, last = client.scrape(ctx, s.url)
-		return last == nil && strings.Contains(page, sampleOf(s.name))
+		return last == nil && complete(page)
 	})
 	if err != nil {
-		return fmt.Errorf("%w (%w)", err, last)
+		return errors.Join(err, last)
 	}
 	return nil
 }

@@ -5,19 +5,15 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
-	"syscall"
 	"time"
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
-	"github.com/plexsphere/leader-exporter/internal/child"
-	"github.com/plexsphere/leader-exporter/internal/pgserver"
 	"github.com/plexsphere/leader-exporter/leader"
 )
 
@@ -60,31 +56,33 @@ func measureScale(ctx context.Context, b *bench) error {
 	return nil
 }
 
+// window enters the CPU time of one window, a minute.
+func (b *bench) window(ctx context.Context, s *station, into *load) error {
+	used, err := s.during(func() error { return pause(ctx, b.extent.window) })
+	if err != nil {
+		return err
+	}
+	minutes := b.extent.window.Minutes()
+	into.exporter = append(into.exporter, milliseconds(used.exporter)/minutes)
+	into.server = append(into.server, milliseconds(used.server)/minutes)
+	return nil
+}
+
 func (b *bench) loadOfTargets(ctx context.Context, count int) (got load, err error) {
 	s, err := b.newStation(ctx, "", 0)
-	defer s.close(context.WithoutCancel(ctx))
 	if err != nil {
 		return got, err
 	}
+	defer s.close(context.WithoutCancel(ctx))
 	if err := b.startFleet(ctx, s, count); err != nil {
 		return got, err
 	}
 	got.count = count
 	client := newScraper()
 	for range b.extent.rounds {
-		before, err := s.cpu()
-		if err != nil {
+		if err := b.window(ctx, s, &got); err != nil {
 			return got, err
 		}
-		if err := pause(ctx, b.extent.window); err != nil {
-			return got, err
-		}
-		after, err := s.cpu()
-		if err != nil {
-			return got, err
-		}
-		got.exporter = append(got.exporter, milliseconds(after.exporter-before.exporter)/b.extent.window.Minutes())
-		got.server = append(got.server, milliseconds(after.server-before.server)/b.extent.window.Minutes())
 		var round []time.Duration
 		for range 5 {
 			took, _, err := client.scrape(ctx, s.url)
@@ -96,7 +94,7 @@ func (b *bench) loadOfTargets(ctx context.Context, count int) (got load, err err
 				return got, err
 			}
 		}
-		got.scrape = append(got.scrape, quantile(sorted(round), 0.5))
+		got.scrape = append(got.scrape, quantile(round, 0.5))
 	}
 	most, err := memoryMiB(s.exporter.PID(), "VmHWM")
 	got.peak = samples{most}
@@ -114,20 +112,9 @@ func (b *bench) startFleet(ctx context.Context, s *station, count int) error {
 	if err := os.WriteFile(file, []byte(text.String()), 0o600); err != nil {
 		return err
 	}
-	port, err := pgserver.FreePort()
-	if err != nil {
-		return err
-	}
-	address := net.JoinHostPort("127.0.0.1", fmt.Sprint(port))
-	s.url = "http://" + address + "/metrics"
-	if s.exporter, err = child.Start(exec.Command(b.exporter, "--config.file="+file, "--web.listen-address="+address), syscall.SIGKILL); err != nil {
-		return err
-	}
-	client := newScraper()
-	return eventually(ctx, "all targets are known", func() bool {
-		_, page, err := client.scrape(ctx, s.url)
-		return err == nil && strings.Count(page, "\nleader_lock_held{") == count
-	})
+	return s.start(ctx, func(address string) (*exec.Cmd, error) {
+		return exec.Command(b.exporter, "--config.file="+file, "--web.listen-address="+address), nil
+	}, func(page string) bool { return strings.Count(page, "\nleader_lock_held{") == count })
 }
 
 // measureStandbys has many replicas ask for one lock at the default interval.
@@ -154,10 +141,10 @@ func measureStandbys(ctx context.Context, b *bench) error {
 
 func (b *bench) loadOfStandbys(ctx context.Context, count int) (got load, err error) {
 	s, err := b.newStation(ctx, "", 0) // its leader holds the lock
-	defer s.close(context.WithoutCancel(ctx))
 	if err != nil {
 		return got, err
 	}
+	defer s.close(context.WithoutCancel(ctx))
 	ctx, cancel := context.WithCancel(ctx)
 	var all sync.WaitGroup
 	defer all.Wait()
@@ -187,18 +174,9 @@ func (b *bench) loadOfStandbys(ctx context.Context, count int) (got load, err er
 	}
 	got.count = count
 	for range b.extent.rounds {
-		before, err := s.cpu()
-		if err != nil {
+		if err := b.window(ctx, s, &got); err != nil {
 			return got, err
 		}
-		if err := pause(ctx, b.extent.window); err != nil {
-			return got, err
-		}
-		after, err := s.cpu()
-		if err != nil {
-			return got, err
-		}
-		got.server = append(got.server, milliseconds(after.server-before.server)/b.extent.window.Minutes())
 	}
 	return got, nil
 }

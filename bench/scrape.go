@@ -44,7 +44,7 @@ func (s scraper) scrape(ctx context.Context, url string) (took time.Duration, pa
 	return took, "\n" + string(text), err
 }
 
-// scrapes has clients scrape as often as they can, and returns how long each scrape took, sorted.
+// scrapes has clients scrape as often as they can, and returns how long each scrape took.
 func (b *bench) scrapes(ctx context.Context, url string, clients int) (took []time.Duration, err error) {
 	var all sync.WaitGroup
 	var mu sync.Mutex
@@ -69,12 +69,12 @@ func (b *bench) scrapes(ctx context.Context, url string, clients int) (took []ti
 		})
 	}
 	all.Wait()
-	slices.Sort(took)
 	return took, err
 }
 
-// quantile returns the one below which the share q of the sorted times is, in milliseconds.
-func quantile(sorted []time.Duration, q float64) float64 {
+// quantile returns the time below which the share q of the times is, in milliseconds.
+func quantile(times []time.Duration, q float64) float64 {
+	sorted := slices.Sorted(slices.Values(times))
 	return milliseconds(sorted[min(len(sorted)-1, int(q*float64(len(sorted))))])
 }
 

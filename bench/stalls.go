@@ -8,21 +8,14 @@ import (
 	"time"
 )
 
-func sorted(took []time.Duration) []time.Duration {
-	return slices.Sorted(slices.Values(took))
-}
-
 // stalls measures the longest pg_try_advisory_lock of another session, one exporter after the other, and one read of the rivals'.
 func (f *field) stalls(ctx context.Context) error {
-	got, none, read := figures{}, samples{}, samples{}
+	got, read := figures{}, samples{}
 	for range max(1, f.b.extent.rounds/3) {
 		for _, s := range append(slices.Clone(f.stations), f.empty) {
 			worst, err := f.worstCall(ctx, s)
 			if err != nil {
 				return err
-			}
-			if s == f.empty {
-				none = append(none, worst)
 			}
 			got.note(s.name, worst)
 		}
@@ -35,7 +28,7 @@ func (f *field) stalls(ctx context.Context) error {
 	what := fmt.Sprintf("longest pg_try_advisory_lock of others, %d locks", f.locks)
 	return cmp.Or(
 		f.add("longest pg_try_advisory_lock of others", "ms", got, 0, 0),
-		f.b.add(row{what: what, unit: "ms", ours: got[ours], alternative: "no exporter", theirs: none}),
+		f.b.add(row{what: what, unit: "ms", ours: got[ours], alternative: "no exporter", theirs: got[f.empty.name]}),
 		f.b.add(row{what: what, unit: "ms", ours: got[ours], alternative: "one read of theirs", theirs: read, atMost: 1}),
 	)
 }

@@ -91,7 +91,7 @@ func TestCPUTimeIsCounted(t *testing.T) {
 // The lease of the comparison must not let two lead: only who has seen the last update can make the next.
 func TestLeaseRefusesWhoHasNotSeenTheLastUpdate(t *testing.T) {
 	l := newLease()
-	a, b := &seenLease{lease: l, name: "a"}, &seenLease{lease: l, name: "b"}
+	a, b := l.seenBy("a"), l.seenBy("b")
 	ctx := t.Context()
 	for _, s := range []*seenLease{a, b} {
 		if _, _, err := s.Get(ctx); err == nil {
