@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -15,6 +14,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/plexsphere/leader-exporter/internal/child"
+	"github.com/plexsphere/leader-exporter/internal/freeport"
 	"github.com/plexsphere/leader-exporter/internal/pgserver"
 )
 
@@ -111,11 +111,10 @@ func (b *bench) startExporter(ctx context.Context, s *station) error {
 
 // start starts an exporter at the station, which listens at the address that command is given, and waits until its page is complete.
 func (s *station) start(ctx context.Context, command func(address string) (*exec.Cmd, error), complete func(page string) bool) error {
-	port, err := pgserver.FreePort()
+	address, err := freeport.Address()
 	if err != nil {
 		return err
 	}
-	address := net.JoinHostPort("127.0.0.1", fmt.Sprint(port))
 	s.url = "http://" + address + "/metrics"
 	cmd, err := command(address)
 	if err != nil {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"path/filepath"
 	"regexp"
@@ -14,6 +13,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"github.com/plexsphere/leader-exporter/internal/freeport"
 	"github.com/plexsphere/leader-exporter/internal/pgserver/pgtest"
 )
 
@@ -81,15 +81,14 @@ func get(ctx context.Context, url string) (string, error) {
 	return string(body), err
 }
 
-// freeAddress returns a loopback address that was free a moment ago.
+// freeAddress returns a loopback address at which nobody listens.
 func freeAddress(tb testing.TB) string {
 	tb.Helper()
-	listener, err := net.Listen("tcp4", "127.0.0.1:0")
+	address, err := freeport.Address()
 	if err != nil {
 		tb.Fatal(err)
 	}
-	defer listener.Close()
-	return listener.Addr().String()
+	return address
 }
 
 // status returns the status code of a request with the given Accept header.

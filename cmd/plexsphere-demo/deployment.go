@@ -6,6 +6,7 @@ import (
 	"os"
 
 	"github.com/plexsphere/leader-exporter/internal/child"
+	"github.com/plexsphere/leader-exporter/internal/freeport"
 )
 
 // deployment is replicas that elect one leader, and the exporter that watches their lock.
@@ -34,12 +35,12 @@ func newDeployment(folder, name, dsn string, opts upOptions) (*deployment, error
 	var err error
 	for i := range opts.replicas {
 		r := &replicaProcess{name: fmt.Sprintf("plexsphere-%d", i+1)}
-		if r.address, err = freeAddress(); err != nil {
+		if r.address, err = freeport.Address(); err != nil {
 			return nil, err
 		}
 		d.replicas = append(d.replicas, r)
 	}
-	d.exporterAddr, err = freeAddress()
+	d.exporterAddr, err = freeport.Address()
 	return d, err
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/plexsphere/leader-exporter/alerts"
 	"github.com/plexsphere/leader-exporter/deploy/prometheus"
 	"github.com/plexsphere/leader-exporter/internal/child"
+	"github.com/plexsphere/leader-exporter/internal/freeport"
 )
 
 const (
@@ -45,7 +46,7 @@ func startMonitor(folder string, opts upOptions, deployments ...*deployment) (*m
 
 func (m *monitor) startAlertmanager() error {
 	var err error
-	if m.alertmanagAddr, err = freeAddress(); err != nil {
+	if m.alertmanagAddr, err = freeport.Address(); err != nil {
 		return err
 	}
 	content, err := alertmanagerConfig(m.pages.url())
@@ -90,7 +91,7 @@ func (o upOptions) rules() ([]byte, error) {
 
 func (m *monitor) startPrometheus(deployments []*deployment) error {
 	var err error
-	if m.promethAddr, err = freeAddress(); err != nil {
+	if m.promethAddr, err = freeport.Address(); err != nil {
 		return err
 	}
 	setup := prometheus.Setup{ScrapeInterval: scrapeEvery, EvaluationInterval: scrapeEvery, Alertmanagers: []string{m.alertmanagAddr}}

@@ -10,13 +10,13 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/plexsphere/leader-exporter/internal/pgserver"
+	"github.com/plexsphere/leader-exporter/internal/freeport"
 )
 
 // prepare picks a port and makes a folder with the configuration.
 func (b *Bouncer) prepare(as *syscall.Credential) error {
 	var err error
-	if b.port, err = pgserver.FreePort(); err != nil {
+	if b.port, err = freeport.Take(); err != nil {
 		return err
 	}
 	if b.folder, err = os.MkdirTemp("", "pgbouncer-"); err != nil {

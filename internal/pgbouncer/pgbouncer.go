@@ -29,8 +29,7 @@ const (
 	stopTimeout  = 10 * time.Second
 	probeEvery   = 20 * time.Millisecond
 
-	isUp            = "process up: PgBouncer" // as it logs once it listens
-	nowhereToListen = "nowhere to listen on"  // as it logs when another has the port
+	isUp = "process up: PgBouncer" // as it logs once it listens
 )
 
 // Options say in front of which server a PgBouncer stands, and how it shares the server's connections out.
@@ -66,19 +65,11 @@ func Start(ctx context.Context, opts Options) (*Bouncer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("pgbouncer: start: %w", err)
 	}
-	const attempts = 5 // the free port may be taken by somebody else before PgBouncer takes it
-	for range attempts {
-		b := &Bouncer{opts: opts}
-		if err = b.start(ctx, executable, as); err == nil {
-			return b, nil
-		}
-		taken := strings.Contains(b.log(), nowhereToListen)
-		err = errors.Join(fmt.Errorf("pgbouncer: start: %w", err), b.Close())
-		if !taken {
-			break
-		}
+	b := &Bouncer{opts: opts}
+	if err := b.start(ctx, executable, as); err != nil {
+		return nil, errors.Join(fmt.Errorf("pgbouncer: start: %w", err), b.Close())
 	}
-	return nil, err
+	return b, nil
 }
 
 // DSN returns the connection string of a database through the PgBouncer, as the superuser. Database "pgbouncer" is its
@@ -117,7 +108,7 @@ func (b *Bouncer) Close() error {
 	return errors.Join(err, os.RemoveAll(b.folder))
 }
 
-// start makes one attempt to come up on a free port.
+// start starts the program and waits until it is up.
 func (b *Bouncer) start(ctx context.Context, executable string, as *syscall.Credential) error {
 	if err := b.prepare(as); err != nil {
 		return err

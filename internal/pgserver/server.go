@@ -21,6 +21,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/plexsphere/leader-exporter/internal/child"
+	"github.com/plexsphere/leader-exporter/internal/freeport"
 )
 
 const (
@@ -71,25 +72,18 @@ func Start(ctx context.Context, t *Template, opts Options) (*Server, error) {
 	if err := s.configure(opts); err != nil {
 		return nil, errors.Join(fmt.Errorf("pgserver: configure: %w", err), s.Close())
 	}
-	if err := s.startOnFreePort(ctx); err != nil {
+	if err := s.startFirst(ctx); err != nil {
 		return nil, errors.Join(err, s.Close())
 	}
 	return s, nil
 }
 
-// startOnFreePort chooses a port and starts the server there. The free port may be taken by somebody else before the server
-// takes it.
-func (s *Server) startOnFreePort(ctx context.Context) (err error) {
-	const attempts = 5
-	for range attempts {
-		if s.port, err = FreePort(); err != nil {
-			return err
-		}
-		if err = s.Start(ctx); err == nil || !strings.Contains(s.logTail(), addressInUse) {
-			return err
-		}
+// startFirst chooses a port and starts the server there.
+func (s *Server) startFirst(ctx context.Context) (err error) {
+	if s.port, err = freeport.Take(); err != nil {
+		return fmt.Errorf("pgserver: %w", err)
 	}
-	return err
+	return s.Start(ctx)
 }
 
 // Start starts a stopped server again on the same port.
@@ -278,19 +272,4 @@ func loopback() string {
 	}
 	_ = listener.Close()
 	return "127.0.0.1,::1"
-}
-
-// FreePort returns a TCP port of loopback that was free a moment ago. Somebody else may take it first. It is safe from any
-// goroutine.
-func FreePort() (int, error) {
-	listener, err := net.Listen("tcp4", "127.0.0.1:0")
-	if err != nil {
-		return 0, fmt.Errorf("pgserver: find a free port: %w", err)
-	}
-	defer listener.Close()
-	address, ok := listener.Addr().(*net.TCPAddr)
-	if !ok {
-		return 0, fmt.Errorf("pgserver: find a free port: %v is no TCP address", listener.Addr())
-	}
-	return address.Port, nil
 }

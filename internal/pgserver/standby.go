@@ -46,7 +46,7 @@ func (s *Server) follow(ctx context.Context, primary *Server, opts Options) erro
 	if err := s.configure(opts); err != nil {
 		return fmt.Errorf("pgserver: configure: %w", err)
 	}
-	if err := s.startOnFreePort(ctx); err != nil {
+	if err := s.startFirst(ctx); err != nil {
 		return err
 	}
 	return primary.await(ctx, "the standby streams",

@@ -2,7 +2,6 @@
 package readme
 
 import (
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -10,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/plexsphere/leader-exporter/internal/freeport"
 	"github.com/plexsphere/leader-exporter/internal/pgserver/pgtest"
 )
 
@@ -73,14 +73,11 @@ func TestTheTwoCommands(t *testing.T) {
 func TestTheExportersCommands(t *testing.T) {
 	block := blocks(t, "README.md", "sh")[1]
 	block = strings.ReplaceAll(block, "postgres://monitor@db.example:5432/plexsphere", pgtest.Database(t).DSN)
-	listener, err := net.Listen("tcp4", "127.0.0.1:0")
+	address, err := freeport.Address()
 	if err != nil {
 		t.Fatal(err)
 	}
-	block = strings.ReplaceAll(block, "127.0.0.1:18861", listener.Addr().String())
-	if err := listener.Close(); err != nil {
-		t.Fatal(err)
-	}
+	block = strings.ReplaceAll(block, "127.0.0.1:18861", address)
 	out := shell(t, block)
 	for _, want := range []string{"unheld", `leader_lock_up{target="default"}`} {
 		if !strings.Contains(out, want) {

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -22,6 +21,7 @@ import (
 
 	"github.com/plexsphere/leader-exporter/cmd/plexsphere-demo/replica"
 	"github.com/plexsphere/leader-exporter/cmd/plexsphere-demo/work"
+	"github.com/plexsphere/leader-exporter/internal/freeport"
 	"github.com/plexsphere/leader-exporter/internal/pgserver"
 	"github.com/plexsphere/leader-exporter/internal/pgserver/pgtest"
 	"github.com/plexsphere/leader-exporter/internal/syncbuf"
@@ -46,14 +46,11 @@ type running struct {
 // start runs a replica on the database until the test ends.
 func start(t *testing.T, dsn string, configure ...func(*replica.Options)) *running {
 	t.Helper()
-	listener, err := net.Listen("tcp4", "127.0.0.1:0")
+	address, err := freeport.Address()
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &running{address: listener.Addr().String(), log: &syncbuf.Buffer{}, returned: make(chan error, 1)}
-	if err := listener.Close(); err != nil {
-		t.Fatal(err)
-	}
+	r := &running{address: address, log: &syncbuf.Buffer{}, returned: make(chan error, 1)}
 	opts := replica.Options{
 		Name: "replica-" + t.Name(), Address: r.address, DSN: dsn, CheckInterval: checkInterval, LoopInterval: loopInterval,
 		Restarts: 3, MinBackoff: 10 * time.Millisecond, Cooldown: time.Hour, BootTimeout: patience,

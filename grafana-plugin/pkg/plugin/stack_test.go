@@ -7,8 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
+	"net/url"
 	"os"
 	"os/exec"
 	"os/user"
@@ -32,7 +32,6 @@ const deadline = 20 * time.Second
 // stack is what the tests of this package share: a PostgreSQL, and the programs. It is set by TestMain.
 var stack struct { //nolint:gochecknoglobals // written by TestMain alone, before the tests
 	folder, pluginBinary, exporterBinary string
-	port                                 int
 }
 
 func TestMain(m *testing.M) {
@@ -95,19 +94,12 @@ func startPostgres() (stop func(), err error) {
 			return nil, err
 		}
 	}
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return nil, err
-	}
-	stack.port = listener.Addr().(*net.TCPAddr).Port
-	listener.Close()
 	initdb := exec.Command(filepath.Join(bin, "initdb"), "-D", data, "--no-sync", "--auth=trust", "--username=postgres")
 	initdb.SysProcAttr, initdb.Dir = attr, "/"
 	if out, err := initdb.CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("initdb: %w\n%s", err, out)
 	}
-	server := exec.Command(filepath.Join(bin, "postgres"), "-D", data, "-p", strconv.Itoa(stack.port), "-k", data,
-		"-c", "fsync=off", "-c", "listen_addresses=127.0.0.1")
+	server := exec.Command(filepath.Join(bin, "postgres"), "-D", data, "-k", data, "-c", "fsync=off", "-c", "listen_addresses=")
 	server.SysProcAttr, server.Dir = attr, "/"
 	runtime.LockOSThread() // Pdeathsig comes with the end of this thread: it is that of TestMain
 	if err := server.Start(); err != nil {
@@ -142,8 +134,9 @@ func giveToPostgres(attr *syscall.SysProcAttr, folder string) error {
 	return errors.Join(os.Chmod(stack.folder, 0o755), os.Chown(folder, int(uid), int(gid)))
 }
 
+// dsn goes to the socket in the server's own folder, so that no other program can have its port.
 func dsn(database string) string {
-	return fmt.Sprintf("postgres://postgres@127.0.0.1:%d/%s?sslmode=disable", stack.port, database)
+	return fmt.Sprintf("postgres://postgres@/%s?host=%s", database, url.QueryEscape(filepath.Join(stack.folder, "pg")))
 }
 
 func psql(database, sql string) (string, error) {
