@@ -21,6 +21,24 @@ func BenchmarkPut(b *testing.B) {
 	}
 }
 
+// BenchmarkPutWhenFull puts one term a transaction into a history in memory that has all the terms it may have, beside one that has room.
+func BenchmarkPutWhenFull(b *testing.B) {
+	for name, limit := range map[string]int{"full": history.DefaultMaxTerms, "room": 100 * history.DefaultMaxTerms} {
+		b.Run(name, func(b *testing.B) {
+			s := openStore(b, history.Config{MaxTerms: limit})
+			var terms []lockwatch.Term
+			for i := range history.DefaultMaxTerms {
+				terms = append(terms, ended(i, i+1, 1))
+			}
+			put(b, s, "eu", terms...)
+			b.ReportAllocs()
+			for i := len(terms); b.Loop(); i++ {
+				put(b, s, "eu", ended(i, i+1, 1))
+			}
+		})
+	}
+}
+
 // BenchmarkTerms reads one page out of 100,000 terms: the newest hundred, a hundred of one lock among ten, and a range that none
 // of the 10,000 terms which the page looks at is in.
 func BenchmarkTerms(b *testing.B) {

@@ -1,7 +1,6 @@
 package history
 
 import (
-	"bytes"
 	"fmt"
 
 	"go.etcd.io/bbolt"
@@ -64,28 +63,5 @@ func (b books) count(n int) error {
 
 // len returns the number of terms.
 func (b books) len() int { return int(b.terms.Sequence()) }
-
-// evict deletes the terms that began first until no more than limit are left, and returns how many. Those without an end go
-// only when no others are left: they say who leads now.
-func (b books) evict(limit int) (int, error) {
-	excess := b.len() - limit
-	if excess <= 0 {
-		return 0, nil
-	}
-	var ended, open [][]byte
-	c := b.terms.Cursor()
-	for k, _ := c.First(); k != nil && len(ended) < excess; k, _ = c.Next() {
-		parsed, ok := parseKey(k)
-		switch {
-		case !ok:
-			return 0, errBadKey(k)
-		case b.open.Get(openKey(string(parsed.target), k)) == nil:
-			ended = append(ended, bytes.Clone(k))
-		default:
-			open = append(open, bytes.Clone(k))
-		}
-	}
-	return excess, b.remove(append(ended, open...)[:excess]...)
-}
 
 func errBadKey(k []byte) error { return fmt.Errorf("it is damaged: a term has the key %x", k) }

@@ -2,7 +2,6 @@ package history_test
 
 import (
 	"fmt"
-	"log/slog"
 	"os"
 	"path/filepath"
 	"testing"
@@ -11,7 +10,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/plexsphere/leader-exporter/history"
-	"github.com/plexsphere/leader-exporter/internal/logtest"
 	"github.com/plexsphere/leader-exporter/lockkey"
 	"github.com/plexsphere/leader-exporter/lockwatch"
 )
@@ -234,25 +232,6 @@ func TestExpireGoesThroughManyTermsAndDefaultsToNinetyDays(t *testing.T) {
 	}
 	if got := len(all(t, s, history.Query{Limit: 1000})); got != 1750 {
 		t.Errorf("%d terms are left, want 1750", got)
-	}
-}
-
-func TestPutDeletesTheFirstTermsBeyondMaxTermsAndSaysSoOnce(t *testing.T) {
-	var lines logtest.Lines
-	s := openStore(t, history.Config{MaxTerms: 3, Logger: slog.New(&lines)})
-	put(t, s, "eu", open(1, 1), ended(2, 3, 2), ended(4, 5, 3))
-	if got := lines.With(""); len(got) != 0 {
-		t.Errorf("logged %q before the limit was met", got)
-	}
-	put(t, s, "eu", ended(6, 7, 4))
-	put(t, s, "eu", ended(6, 8, 4)) // an update
-	want := []history.Entry{{Target: "eu", Term: ended(6, 8, 4)}, {Target: "eu", Term: ended(4, 5, 3)}, {Target: "eu", Term: open(1, 1)}}
-	same(t, "terms", all(t, s, history.Query{}), want)
-	put(t, s, "eu", open(9, 5), open(10, 6), open(11, 7))
-	want = []history.Entry{{Target: "eu", Term: open(11, 7)}, {Target: "eu", Term: open(10, 6)}, {Target: "eu", Term: open(9, 5)}}
-	same(t, "terms once all are open", all(t, s, history.Query{}), want)
-	if got := lines.With("WARN history is full file=memory max_terms=3"); len(got) != 1 || len(lines.With("")) != 1 {
-		t.Errorf("logged %q, want one line that it is full", lines.With(""))
 	}
 }
 

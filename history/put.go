@@ -19,8 +19,9 @@ const expireBatch = 1000
 // are on disk when it returns nil, and none is after an error: a start before 1678 (a zero one too) or after 2262, names longer
 // than 32 KB together, a full disk, a Store that is closed, damaged or read-only.
 //
-// One call costs one flush of the disk, whatever the number of terms. Where the Store then has more than MaxTerms, those that began first are
-// deleted, ended ones before open ones; that may be a term just put.
+// One call costs one flush of the disk, whatever the number of terms. Where the Store then has more than MaxTerms, it deletes a
+// hundredth of them, and where that is fewer what is too many: the first terms of the locks that have the most, ended ones before open ones. That may be
+// a term just put.
 func (s *Store) Put(target string, terms ...lockwatch.Term) error {
 	if len(terms) == 0 {
 		return nil

@@ -32,9 +32,11 @@ func keyOf(target string, t lockwatch.Term) ([]byte, error) {
 	return binary.BigEndian.AppendUint32(k, t.Holder.PID), nil
 }
 
+// The sizes of a key's first and last part, in bytes.
+const timeSize, pidSize = 8, 4
+
 // parseKey is the reverse of keyOf. The names are parts of k. It reports false where k is no key.
 func parseKey(k []byte) (_ key, ok bool) {
-	const timeSize, pidSize = 8, 4
 	if len(k) < timeSize+pidSize {
 		return key{}, false
 	}

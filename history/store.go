@@ -24,8 +24,8 @@ type Config struct {
 	Path string
 	// Retention is how long a term is kept after its end. Zero and negative: DefaultRetention.
 	Retention time.Duration
-	// MaxTerms is how many terms are kept: beyond it Put deletes those that began first. Zero and negative: DefaultMaxTerms,
-	// which take some 50 MB.
+	// MaxTerms is how many terms are kept: beyond it Put deletes the first of the locks that have the most, a hundredth of MaxTerms at
+	// once. Zero and negative: DefaultMaxTerms, which take some 50 MB.
 	MaxTerms int
 	// Logger takes one line when MaxTerms is first met, and one when the file turns out damaged. Nil: nothing is logged.
 	Logger *slog.Logger
