@@ -9,7 +9,7 @@ const settled = 3
 // whoever polls.
 type pace struct {
 	cfg   Config
-	spent time.Duration // by the server, in the last answered poll
+	spent time.Duration // by the server, in the last answered poll, as far as that is known
 
 	slow   bool // what the log says
 	change int  // polls in a row that contradict it
@@ -20,12 +20,14 @@ func (p *pace) interval() time.Duration {
 	return max(p.cfg.PollInterval, time.Duration(float64(p.spent)/p.cfg.MaxDutyCycle))
 }
 
-// note enters how long the server took; 0 means that it did not answer, which says nothing of the pace.
-func (p *pace) note(spent time.Duration, d *diary) {
-	if spent <= 0 {
+// note enters a poll that took so long, seen from here, and of which the server told so much; 0 means that it did not answer, which says
+// nothing of the pace. What the server tells ends with the last row, before it frees what the statement has read: a twentieth more at 100
+// thousand locks. The poll holds all of it, but also the network and, at times, a new connection.
+func (p *pace) note(took, told time.Duration, d *diary) {
+	if told <= 0 {
 		return
 	}
-	p.spent = spent
+	p.spent = min(took, told+told/4)
 	if slow := p.interval() > p.cfg.PollInterval; slow == p.slow {
 		p.change = 0
 		return
@@ -34,5 +36,5 @@ func (p *pace) note(spent time.Duration, d *diary) {
 		return
 	}
 	p.slow, p.change = !p.slow, 0
-	d.paced(p.slow, spent, p.interval())
+	d.paced(p.slow, p.spent, p.interval())
 }

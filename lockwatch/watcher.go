@@ -198,7 +198,7 @@ func (w *Watcher) poll(ctx context.Context) error {
 		next.LastSuccess, next.ServerTime = next.At, got.serverNow
 		next.InRecovery, next.ServerLocks = got.inRecovery, got.locks
 	}
-	w.pace.note(got.spent, &w.diary)
+	w.pace.note(next.Took, got.spent, &w.diary)
 	next.Interval = w.pace.interval()
 	next.Locks = w.books.states()
 	w.snapshot.Store(&next)

@@ -163,7 +163,7 @@ func TestPaceKeepsToTheDutyCycle(t *testing.T) {
 	p := pace{cfg: Config{}.withDefaults()}
 	require := func(spent, want time.Duration, lines int) {
 		t.Helper()
-		p.note(spent, d)
+		p.note(spent, spent, d)
 		if got := p.interval(); got != want {
 			t.Errorf("after a statement of %v: %v between polls, want %v", spent, got, want)
 		}
@@ -185,6 +185,14 @@ func TestPaceKeepsToTheDutyCycle(t *testing.T) {
 		require(time.Millisecond, time.Second, 1)
 	}
 	require(time.Millisecond, time.Second, 2)
+	for _, test := range []struct{ took, told, want time.Duration }{
+		{110 * time.Millisecond, 100 * time.Millisecond, 5500 * time.Millisecond}, // what comes after the last row counts
+		{time.Second, 100 * time.Millisecond, 6250 * time.Millisecond},            // a slow network does not, for the most part
+	} {
+		if p.note(test.took, test.told, d); p.interval() != test.want {
+			t.Errorf("a poll of %v, of which the server tells %v: %v between polls, want %v", test.took, test.told, p.interval(), test.want)
+		}
+	}
 	for _, want := range []string{"level=WARN msg=\"reading pg_locks takes long", "statement=200ms interval=10s", "level=INFO msg=\"polling as often as configured again\" interval=1s"} {
 		if !strings.Contains(log.String(), want) {
 			t.Errorf("no %s in\n%s", want, log.String())
