@@ -31,7 +31,7 @@ type extent struct {
 	scrapes   int           // a round, at most
 	scraping  time.Duration // a round, at most
 	minute    time.Duration // in which CPU time is counted; whole scrapes of 15 s
-	stall     time.Duration // in which the longest call is looked for
+	stall     time.Duration // a round, in which the longest call is looked for
 	locks     []int         // on the server, beside the leader's
 	targets   []int         // of one exporter
 	standbys  []int
@@ -41,7 +41,7 @@ type extent struct {
 
 func whole() extent {
 	return extent{
-		rounds: 5, scrapes: 500, scraping: 2 * time.Second, minute: 30 * time.Second, stall: 16 * time.Second,
+		rounds: 5, scrapes: 500, scraping: 2 * time.Second, minute: 30 * time.Second, stall: 6 * time.Second,
 		locks: []int{0, 10_000, 100_000}, targets: []int{1, 10, 100, 500}, standbys: []int{3, 30, 300}, window: 10 * time.Second, benchTime: "300ms",
 	}
 }

@@ -8,10 +8,11 @@ import (
 	"time"
 )
 
-// stalls measures the longest pg_try_advisory_lock of another session, one exporter after the other, and one read of the rivals'.
+// stalls measures the longest pg_try_advisory_lock of another session, one exporter after the other, and one read of the rivals'. On a machine
+// with other work the longest of one round is a moment of that, so the median of rounds is told.
 func (f *field) stalls(ctx context.Context) error {
 	got, read := figures{}, samples{}
-	for range max(1, f.b.extent.rounds/3) {
+	for range f.b.extent.rounds {
 		for _, s := range append(slices.Clone(f.stations), f.empty) {
 			worst, err := f.worstCall(ctx, s)
 			if err != nil {
