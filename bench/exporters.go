@@ -83,7 +83,10 @@ func (f *field) add(what, unit string, got figures, sqlAtMost, postgresAtMost fl
 	)
 }
 
-func (f *field) oneClient(ctx context.Context) error  { return f.latencies(ctx, 1) }
+func (f *field) oneClient(ctx context.Context) error {
+	return cmp.Or(f.latencies(ctx, 1), f.smallestPage(ctx))
+}
+
 func (f *field) tenClients(ctx context.Context) error { return f.latencies(ctx, 10) }
 
 // latencies measures scrapes that follow on each other at once, in turns, so that a noisy moment meets all.
@@ -110,6 +113,23 @@ func (f *field) latencies(ctx context.Context, clients int) error {
 		f.add(what+", p99", "ms", tail, 0, 0),
 		f.add(what+", CPU of a scrape, exporter and server", "ms", cpu, 0, 0),
 	)
+}
+
+// smallestPage measures our page of metrics beside one of ours that only says that the exporter runs: what HTTP itself takes.
+func (f *field) smallestPage(ctx context.Context) error {
+	var metrics, smallest samples
+	url := f.stations[0].url
+	for range f.b.extent.rounds {
+		for url, median := range map[string]*samples{url: &metrics, strings.TrimSuffix(url, "metrics") + "-/healthy": &smallest} {
+			took, err := f.b.scrapes(ctx, url, 1)
+			if err != nil || len(took) == 0 {
+				return cmp.Or(err, errors.New("no scrape ended in time"))
+			}
+			*median = append(*median, quantile(took, 0.5))
+		}
+	}
+	what := fmt.Sprintf("scrape, 1 client(s), p50, %d locks", f.locks)
+	return f.b.add(row{what: what, unit: "ms", ours: metrics, alternative: "its own /-/healthy", theirs: smallest})
 }
 
 // apart measures scrapes that are too far apart to share a page of ours, all exporters in turn.
@@ -197,7 +217,7 @@ func (f *field) minutes(ctx context.Context) error {
 			memory.note(s.name, z.peak)
 			anonymous.note(s.name, z.anonymous)
 		}
-		share = append(share, 100*(after[ours].polling-before[ours].polling)/f.b.extent.minute.Seconds())
+		share = append(share, after[ours].polls.shareSince(before[ours].polls))
 	}
 	err := cmp.Or(
 		f.add(cpuAMinute, "ms", cpu, 1, 1),
@@ -214,8 +234,30 @@ func (f *field) minutes(ctx context.Context) error {
 
 // counters are what minutes compares.
 type counters struct {
-	cpu                                spent
-	sessions, peak, anonymous, polling float64
+	cpu                       spent
+	sessions, peak, anonymous float64
+	polls                     polls
+}
+
+// polls are those of our exporter, until the end of the last one.
+type polls struct{ seconds, end float64 }
+
+// shareSince returns the percentage of time in polls, from the end of one to the end of another: a window that begins and ends anywhere
+// would have one more or one less.
+func (p polls) shareSince(earlier polls) float64 {
+	if p.end <= earlier.end {
+		return 0
+	}
+	return 100 * (p.seconds - earlier.seconds) / (p.end - earlier.end)
+}
+
+// pollsOn reads them from the exporter's page.
+func pollsOn(page string) (p polls, err error) {
+	if p.seconds, err = valueOf(page, "leader_exporter_poll_duration_seconds_sum"); err != nil {
+		return p, err
+	}
+	p.end, err = valueOf(page, "leader_exporter_last_success_timestamp_seconds")
+	return p, err
 }
 
 func (f *field) counters(ctx context.Context) (map[string]counters, error) {
@@ -239,7 +281,7 @@ func (f *field) counters(ctx context.Context) (map[string]counters, error) {
 			if err != nil {
 				return nil, err
 			}
-			if now.polling, err = valueOf(page, "leader_exporter_poll_duration_seconds_sum"); err != nil {
+			if now.polls, err = pollsOn(page); err != nil {
 				return nil, err
 			}
 		}

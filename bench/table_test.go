@@ -114,3 +114,13 @@ func TestLeaseRefusesWhoHasNotSeenTheLastUpdate(t *testing.T) {
 		t.Errorf("%+v, %v", record, err)
 	}
 }
+
+func TestShareIsTakenFromPollToPoll(t *testing.T) {
+	earlier, later := polls{seconds: 1, end: 100}, polls{seconds: 1.2, end: 110}
+	if got := later.shareSince(earlier); got < 1.999 || got > 2.001 {
+		t.Errorf("0.2 s in 10: %v %%, want 2", got)
+	}
+	if got := earlier.shareSince(earlier); got != 0 {
+		t.Errorf("no poll: %v %%, want 0", got)
+	}
+}
