@@ -2,10 +2,14 @@ package main
 
 import (
 	"bytes"
+	"log/slog"
 	"net/http"
 	"strconv"
 	"sync"
 	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
 const (
@@ -14,7 +18,32 @@ const (
 	maxPageAge = 100 * time.Millisecond
 	// maxPages bounds the pages kept: scrapers that ask for other formats, compressions, or names get others.
 	maxPages = 8
+	// mostPlain is up to how many targets a page of metrics is sent as it is. Compressing the 12 KB of one target, and reading that, takes longer than
+	// sending them; each further target brings some 3 KB.
+	mostPlain = 20
 )
+
+// newMetrics makes pages of metrics, in the form for which the request asks.
+func newMetrics(process *prometheus.Registry, fleet *fleet, logger *slog.Logger) http.Handler {
+	opts := promhttp.HandlerOpts{
+		ErrorLog:            slog.NewLogLogger(logger.Handler(), slog.LevelError),
+		ErrorHandling:       promhttp.ContinueOnError,
+		EnableOpenMetrics:   true,
+		MaxRequestsInFlight: 40,
+		Registry:            process,
+	}
+	all := prometheus.Gatherers{process, fleet}
+	compressed := promhttp.HandlerFor(all, opts)
+	opts.DisableCompression = true
+	plain := promhttp.HandlerFor(all, opts)
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if len(fleet.targets()) <= mostPlain {
+			plain.ServeHTTP(w, r)
+		} else {
+			compressed.ServeHTTP(w, r)
+		}
+	})
+}
 
 // scrapes serves a page of metrics again to whoever asks in the same way before anything has changed: gathering, encoding, and compressing
 // it costs several times what it costs to send, and a scrape seldom comes alone, since every deployment of Prometheus has a twin.

@@ -17,7 +17,6 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	versioncollector "github.com/prometheus/client_golang/prometheus/collectors/version"
-	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"github.com/prometheus/common/promslog"
 	"github.com/prometheus/common/version"
 	"github.com/prometheus/exporter-toolkit/web"
@@ -158,14 +157,7 @@ func newHandler(fleet *fleet, terms api.History, lifecycle bool, logger *slog.Lo
 	for _, path := range []string{"/{$}", "/static/", "/api/"} {
 		mux.Handle(path, pages)
 	}
-	metrics := promhttp.HandlerFor(prometheus.Gatherers{process, fleet}, promhttp.HandlerOpts{
-		ErrorLog:            slog.NewLogLogger(logger.Handler(), slog.LevelError),
-		ErrorHandling:       promhttp.ContinueOnError,
-		EnableOpenMetrics:   true,
-		MaxRequestsInFlight: 40,
-		Registry:            process,
-	})
-	mux.Handle("GET /metrics", &scrapes{handler: metrics, generation: fleet.generation.Load})
+	mux.Handle("GET /metrics", &scrapes{handler: newMetrics(process, fleet, logger), generation: fleet.generation.Load})
 	// The process answers, so it is healthy; it runs, so its configuration was loaded. Neither asks the database.
 	mux.HandleFunc("GET /-/healthy", answer("leader-exporter is healthy.\n"))
 	mux.HandleFunc("GET /-/ready", answer("leader-exporter is ready.\n"))

@@ -2,7 +2,9 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"io"
+	"net/http"
 	"net/url"
 	"regexp"
 	"strings"
@@ -165,5 +167,46 @@ func TestServeSpeaksOpenMetricsAndRefusesTheRest(t *testing.T) {
 	e.awaitMetrics(t, []string{`leader_lock_up{target="default"} 1`})
 	if got := status(t, "GET", e.url+"/metrics", "application/openmetrics-text; version=1.0.0"); got != 200 {
 		t.Errorf("OpenMetrics: %d, want 200", got)
+	}
+}
+
+// A small page of metrics is sent as it is, and the page of a large fleet compressed, to who takes it so.
+func TestOnlyLargePagesOfMetricsAreCompressed(t *testing.T) {
+	fleet := func(n int) string {
+		content := "targets:\n"
+		for i := range n {
+			content += fmt.Sprintf("  - {name: t%d, dsn: 'postgres://postgres@127.0.0.1:1/postgres?sslmode=disable'}\n", i)
+		}
+		return content
+	}
+	file := newTestFile(t, fleet(mostPlain))
+	e := startExporter(t, "--config.file="+string(file), "--web.enable-lifecycle")
+	encoding := func() string {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, e.url+"/metrics", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Accept-Encoding", "gzip")
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		size, err := io.Copy(io.Discard, resp.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Logf("%d bytes, encoded as %q", size, resp.Header.Get("Content-Encoding"))
+		return resp.Header.Get("Content-Encoding")
+	}
+	if got := encoding(); got != "" {
+		t.Errorf("%d targets are encoded as %q", mostPlain, got)
+	}
+	file.write(t, fleet(mostPlain+1))
+	if status, body := e.reload(t); status != http.StatusOK {
+		t.Fatal(status, body)
+	}
+	if got := encoding(); got != "gzip" {
+		t.Errorf("%d targets are encoded as %q, want gzip", mostPlain+1, got)
 	}
 }
