@@ -9,8 +9,8 @@ import (
 // terms where there may be 100,000.
 const evictShare = 100
 
-// evict deletes terms if there are more than limit, and returns how many: at least the excess, and a hundredth of the limit where as
-// many have ended. The first ones of those locks go that have the most, so one that changes hands all day does not cost
+// evict deletes terms if there are more than limit, and returns how many: the excess, or a hundredth of the limit if that is more
+// and as many have ended. The first ones of those locks go that have the most, so one that changes hands all day does not cost
 // the others their past. Terms without an end go only when no others are left: they say who leads now.
 func (b books) evict(limit int) (int, error) {
 	excess := b.len() - limit
@@ -28,8 +28,11 @@ func (b books) evict(limit int) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	wanted := max(excess, min(limit/evictShare, total))
-	kept := level(ended, min(wanted, total))
+	wanted := excess
+	if batch := limit / evictShare; batch <= total {
+		wanted = max(wanted, batch)
+	}
+	kept, spare := level(ended, min(wanted, total))
 	var gone, last [][]byte
 	err = b.each(func(lock, k []byte, open bool) bool {
 		switch {
@@ -37,8 +40,12 @@ func (b books) evict(limit int) (int, error) {
 			if len(last) < wanted-total {
 				last = append(last, bytes.Clone(k))
 			}
-		case ended[string(lock)] > kept:
+		case ended[string(lock)] > kept+1:
 			ended[string(lock)]--
+			gone = append(gone, bytes.Clone(k))
+		case ended[string(lock)] == kept+1 && spare > 0:
+			ended[string(lock)]--
+			spare--
 			gone = append(gone, bytes.Clone(k))
 		}
 		return len(gone)+len(last) < wanted
@@ -66,17 +73,18 @@ func (b books) each(do func(lock, k []byte, open bool) bool) error {
 	return nil
 }
 
-// level returns the most that each lock may keep if at least n of their terms shall go.
-func level(terms map[string]int, n int) int {
+// level returns how many terms each lock may keep if n of them shall go, and how many locks have to go down to that; others may keep one more.
+func level(terms map[string]int, n int) (kept, down int) {
 	most := 0
 	for _, count := range terms {
 		most = max(most, count)
 	}
-	return sort.Search(most, func(i int) bool { // the least number to keep with which too few go
-		gone := 0
+	gone := func(kept int) (sum int) {
 		for _, count := range terms {
-			gone += max(0, count-i)
+			sum += max(0, count-kept)
 		}
-		return gone < n
-	}) - 1
+		return sum
+	}
+	kept = sort.Search(most, func(i int) bool { return gone(i) < n }) - 1
+	return kept, n - gone(kept+1)
 }

@@ -1,6 +1,7 @@
 package history_test
 
 import (
+	"fmt"
 	"log/slog"
 	"testing"
 
@@ -99,5 +100,31 @@ func TestMaxTermsDeletesAHundredthAtOnce(t *testing.T) {
 	put(t, s, "eu", ended(limit, limit+1, 1))
 	if got := len(all(t, s, history.Query{Limit: limit})); got != limit+1-limit/100 {
 		t.Errorf("%d terms are left, want 991", got)
+	}
+}
+
+// What has the most gives first, also if its terms are the youngest; only then the others, one each, from the oldest on.
+func TestMaxTermsTakesFromTheTopFirst(t *testing.T) {
+	s := openStore(t, history.Config{MaxTerms: 1000})
+	const quiet, each = 99, 10
+	var terms []lockwatch.Term
+	for i := range quiet * each {
+		terms = append(terms, of(fmt.Sprint(i/each), ended(i, i+1, 1)))
+	}
+	for i := range each + 1 { // one term is too many, so ten go
+		terms = append(terms, of("flapping", ended(2000+i, 2001+i, 1)))
+	}
+	put(t, s, "eu", terms...)
+	if got := len(all(t, s, history.Query{Lock: "flapping"})); got != each {
+		t.Errorf("the lock that had %d terms has %d, want %d", each+1, got, each)
+	}
+	for i := range quiet {
+		want := each
+		if i < each-1 { // beside the one of the lock that has more, these give one
+			want--
+		}
+		if got := len(all(t, s, history.Query{Lock: fmt.Sprint(i)})); got != want {
+			t.Errorf("lock %d has %d terms, want %d", i, got, want)
+		}
 	}
 }

@@ -18,8 +18,8 @@ const (
 	maxPageAge = 100 * time.Millisecond
 	// maxPages bounds the pages kept: scrapers that ask for other formats, compressions, or names get others.
 	maxPages = 8
-	// mostPlain is up to how many targets a page of metrics is sent as it is. Compressing the 12 KB of one target, and reading that, takes longer than
-	// sending them; each further target brings some 3 KB.
+	// mostPlain is up to how many locks, each counted in each of its databases, a page of metrics is sent as it is. Compressing the 12 KB of one,
+	// and reading that, takes longer than sending them; each further one brings some 3 KB.
 	mostPlain = 20
 )
 
@@ -37,7 +37,11 @@ func newMetrics(process *prometheus.Registry, fleet *fleet, logger *slog.Logger)
 	opts.DisableCompression = true
 	plain := promhttp.HandlerFor(all, opts)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if len(fleet.targets()) <= mostPlain {
+		locks := 0
+		for _, t := range fleet.targets() {
+			locks += max(1, len(t.Source.Snapshot().Locks)) // one that was never reached has metrics too
+		}
+		if locks <= mostPlain {
 			plain.ServeHTTP(w, r)
 		} else {
 			compressed.ServeHTTP(w, r)

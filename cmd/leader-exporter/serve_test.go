@@ -172,14 +172,21 @@ func TestServeSpeaksOpenMetricsAndRefusesTheRest(t *testing.T) {
 
 // A small page of metrics is sent as it is, and the page of a large fleet compressed, to who takes it so.
 func TestOnlyLargePagesOfMetricsAreCompressed(t *testing.T) {
-	fleet := func(n int) string {
+	targets := func(n int) string {
 		content := "targets:\n"
 		for i := range n {
 			content += fmt.Sprintf("  - {name: t%d, dsn: 'postgres://postgres@127.0.0.1:1/postgres?sslmode=disable'}\n", i)
 		}
 		return content
 	}
-	file := newTestFile(t, fleet(mostPlain))
+	locks := func(n int) string {
+		content := "targets:\n  - name: one\n    dsn: " + pgtest.Database(t).DSN + "\n    locks:\n"
+		for i := range n {
+			content += fmt.Sprintf("      - {name: l%d, key: 7/%d}\n", i, i)
+		}
+		return content
+	}
+	file := newTestFile(t, targets(mostPlain))
 	e := startExporter(t, "--config.file="+string(file), "--web.enable-lifecycle")
 	encoding := func() string {
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, e.url+"/metrics", nil)
@@ -202,11 +209,18 @@ func TestOnlyLargePagesOfMetricsAreCompressed(t *testing.T) {
 	if got := encoding(); got != "" {
 		t.Errorf("%d targets are encoded as %q", mostPlain, got)
 	}
-	file.write(t, fleet(mostPlain+1))
-	if status, body := e.reload(t); status != http.StatusOK {
-		t.Fatal(status, body)
-	}
-	if got := encoding(); got != "gzip" {
-		t.Errorf("%d targets are encoded as %q, want gzip", mostPlain+1, got)
+	for _, test := range []struct{ what, file, page, want string }{
+		{"one target too many", targets(mostPlain + 1), `leader_lock_up{target="t20"} 0`, "gzip"},
+		{"as many locks of one target as may be", locks(mostPlain), `leader_lock_up{target="one"} 1`, ""},
+		{"one lock too many", locks(mostPlain + 1), `leader_lock_up{target="one"} 1[^$]*lock="l20"`, "gzip"},
+	} {
+		file.write(t, test.file)
+		if status, body := e.reload(t); status != http.StatusOK {
+			t.Fatal(status, body)
+		}
+		e.awaitMetrics(t, []string{test.page})
+		if got := encoding(); got != test.want {
+			t.Errorf("%s: encoded as %q, want %q", test.what, got, test.want)
+		}
 	}
 }

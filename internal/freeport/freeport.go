@@ -2,7 +2,7 @@
 //
 // A port that the kernel chose (port 0) and got back is the next one's too: of 54 that were taken so at once, two were the
 // same in one case of five. Until its owner listens, and while it is restarted, it may also become the near end of anybody's
-// connection. So these ports come from below all ranges from which kernels choose (ip_local_port_range of ip-sysctl: 32768
+// connection. So these ports come from below the ranges from which kernels choose by default (ip_local_port_range of ip-sysctl: 32768
 // on Linux, 16000 under gVisor, 49152 on macOS), and a port is one process's until that ends: it holds the UDP port of the
 // same number, which nobody else here wants, and which no crash leaves behind.
 package freeport
@@ -69,7 +69,11 @@ func reserve(port int) (free bool, err error) {
 		}
 		if errors.Is(err, syscall.EADDRINUSE) {
 			return false, reservation.Close()
-		} // any other error says that there is no such address here, and nobody can listen
+		}
+		// A machine without IPv6 has no such address, and nobody can listen there.
+		if err != nil && !errors.Is(err, syscall.EADDRNOTAVAIL) && !errors.Is(err, syscall.EAFNOSUPPORT) {
+			return false, errors.Join(err, reservation.Close())
+		}
 	}
 	reservations.Lock()
 	defer reservations.Unlock()
